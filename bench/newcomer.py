@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 
 from app.launcher.screen import SEED
-from tests.support.launched import ROOT, Launched
+from tests.support.launched import ROOT, LaunchedService
 from tests.support.servers import short_folder
 
 ROUNDS = 3
@@ -65,7 +65,7 @@ def main() -> int:
     """Prints the rounds and their median."""
     print(f"{'round':<8}{'environment':>12}{'pip install':>12}{'first send':>12}{'together':>12}")
     with short_folder() as folder:
-        service = Launched(folder, SEED="")
+        service = LaunchedService(folder, SEED="")
         try:
             service.start()
             rounds = [walk(folder / f"venv{number}", service.base) for number in range(ROUNDS)]

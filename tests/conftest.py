@@ -151,7 +151,7 @@ def rsa_keys() -> Iterator[None]:
         yield
 
 
-OF_THE_SYSTEM = os.environ.get("SSL_CERT_FILE")
+SYSTEM_CERTIFICATES = os.environ.get("SSL_CERT_FILE")
 """The certificates that this machine trusts, where they are not at the usual place."""
 
 
@@ -162,7 +162,7 @@ def trusted_certificates() -> Iterator[None]:
     read = ssl.SSLContext.set_default_verify_paths
 
     def read_those_of_a_test(context: ssl.SSLContext) -> None:
-        if os.environ.get("SSL_CERT_FILE") != OF_THE_SYSTEM:
+        if os.environ.get("SSL_CERT_FILE") != SYSTEM_CERTIFICATES:
             read(context)
 
     with pytest.MonkeyPatch.context() as patch:

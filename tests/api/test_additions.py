@@ -26,7 +26,7 @@ NAMES = re.compile(r"{([^}]*)}")
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedPath:
     """A path that the specification lacks, with the methods that it has, and what an answer to GET has."""
 
     path: str
@@ -43,7 +43,7 @@ class Added:
         return NAMES.sub(lambda name: str(ids[name[1]]), self.path)
 
 
-def _added() -> Iterator[Added]:
+def _added() -> Iterator[AddedPath]:
     described = Description(describe())
     by_path: dict[str, dict[str, Any]] = {}
     for method, path, operation in described.operations():
@@ -52,7 +52,7 @@ def _added() -> Iterator[Added]:
         if any(endpoint_of(method, path) is None for method in operations):
             answers = described.answers(operations["GET"]) if "GET" in operations else ()
             names = {name for status, properties, _ in answers if status == "200" for name in properties}
-            yield Added(path, frozenset(operations), frozenset(names))
+            yield AddedPath(path, frozenset(operations), frozenset(names))
 
 
 ADDED = list(_added())
@@ -97,7 +97,7 @@ def items(page: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 @each("added", COLLECTIONS)
-def test_a_collection_has_the_envelope_and_pages(api: Client, ids: dict[str, Any], added: Added) -> None:
+def test_a_collection_has_the_envelope_and_pages(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
     path = added.href(ids)
     page = answer_to(api, path)
     assert set(page) == COLLECTION
@@ -113,13 +113,13 @@ def test_a_collection_has_the_envelope_and_pages(api: Client, ids: dict[str, Any
 
 
 @each("added", COLLECTIONS)
-def test_every_item_links_to_itself(api: Client, ids: dict[str, Any], added: Added) -> None:
+def test_every_item_links_to_itself(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
     for item in items(answer_to(api, added.href(ids))):
         assert answer_to(api, item["_links"]["self"]["href"])["_links"]["self"] == item["_links"]["self"]
 
 
 @each("added", COLLECTIONS)
-def test_a_collection_takes_the_common_parameters(api: Client, ids: dict[str, Any], added: Added) -> None:
+def test_a_collection_takes_the_common_parameters(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
     path = added.href(ids)
     (item, *_) = items(answer_to(api, path))
     name = next(iter(item))
@@ -137,7 +137,7 @@ def _is_time(value: object) -> bool:
 
 
 @each("added", COLLECTIONS)
-def test_a_collection_refuses_what_every_collection_refuses(api: Client, ids: dict[str, Any], added: Added) -> None:
+def test_a_collection_refuses_what_every_collection_refuses(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
     path = added.href(ids)
     (item, *_) = items(answer_to(api, path))
     name = next(iter(item))
@@ -160,7 +160,7 @@ def test_a_collection_refuses_what_every_collection_refuses(api: Client, ids: di
 
 @each("added", INSTANCES)
 def test_an_instance_links_to_itself_and_takes_the_common_parameters(
-    api: Client, ids: dict[str, Any], added: Added
+    api: Client, ids: dict[str, Any], added: AddedPath
 ) -> None:
     path = added.href(ids)
     whole = answer_to(api, path)
@@ -174,7 +174,7 @@ def test_an_instance_links_to_itself_and_takes_the_common_parameters(
 
 
 @each("added", [added for added in ADDED if NAMES.search(added.path)])
-def test_an_unknown_id_is_not_found(api: Client, other_tenant: Tenant, ids: dict[str, Any], added: Added) -> None:
+def test_an_unknown_id_is_not_found(api: Client, other_tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
     """Each id of the path: one that nothing has, one that is none, and all of them for another account."""
     for name in NAMES.findall(added.path):
         for value in (str(uuid.uuid4()) if name == "uuid" else BEYOND, "nonsense", -1):
@@ -186,7 +186,7 @@ def test_an_unknown_id_is_not_found(api: Client, other_tenant: Tenant, ids: dict
 
 
 @each("added", ADDED)
-def test_a_path_tells_its_methods(api: Client, anon: Client, ids: dict[str, Any], added: Added) -> None:
+def test_a_path_tells_its_methods(api: Client, anon: Client, ids: dict[str, Any], added: AddedPath) -> None:
     path = added.href(ids)
     methods = added.methods | {"OPTIONS"} | ({"HEAD"} if "GET" in added.methods else set())
     assert set(anon.request("OPTIONS", path).headers["Allow"].split(", ")) == methods
@@ -199,7 +199,7 @@ def test_a_path_tells_its_methods(api: Client, anon: Client, ids: dict[str, Any]
 
 
 @each("added", ADDED)
-def test_an_error_has_the_path_and_the_page_of_its_code(api: Client, ids: dict[str, Any], added: Added) -> None:
+def test_an_error_has_the_path_and_the_page_of_its_code(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
     path = added.href(ids)
     for method in added.methods:
         body = bad_query(api.request(method, f"{path}/?nonsense=1"), "parameter_not_supported", field="nonsense")
@@ -208,7 +208,7 @@ def test_an_error_has_the_path_and_the_page_of_its_code(api: Client, ids: dict[s
 
 
 @each("added", POSTS)
-def test_a_post_reads_its_body_as_every_other(api: Client, ids: dict[str, Any], added: Added) -> None:
+def test_a_post_reads_its_body_as_every_other(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
     path = added.href(ids)
     check_error(api.raw("POST", path, b"{"), 400, "invalid_request", "invalid_request")
     check_error(api.raw("POST", path, b"{}", "text/csv"), 400, "invalid_request", "invalid_request")

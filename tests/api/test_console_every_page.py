@@ -20,15 +20,15 @@ from app.accounts.sessions import MANAGE, OPERATOR
 from app.db.models import SendPause
 from tests.support.browser import HOME, SAME_ORIGIN, Browser, words
 from tests.support.cases import each
-from tests.support.console_pages import OF_INSTALLATION, Estate, Page, names_in, private_pages
+from tests.support.console_pages import INSTALLATION_PARAMETERS, Estate, Page, names_in, private_pages
 from tests.support.tenants import new_tenant
 
 SIGN_OUT = f"{HOME}/sign-out"
 MAY = {**SCOPES, "link": (*STANDARD, MANAGE), OPERATOR: (*STANDARD, MANAGE, OPERATOR)}
 """Whoever is signed in -> their scopes."""
-OF_THE_INSTALLATION = frozenset(f"{HOME}{rule}" for rule in ("/accounts", "/accounts.csv", "/audit", "/audit.csv"))
+INSTALLATION_PAGES = frozenset(f"{HOME}{rule}" for rule in ("/accounts", "/accounts.csv", "/audit", "/audit.csv"))
 """Pages without an account."""
-OF_ALL_ACCOUNTS = OF_THE_INSTALLATION | {
+PAGES_OF_ALL_ACCOUNTS = INSTALLATION_PAGES | {
     f"{HOME}{rule}" for rule in ("", "/day.csv", "/queues", "/queues/pauses", "/sign-out")
 }
 """With the pages and forms of one account or of all of them."""
@@ -44,7 +44,7 @@ FILTERED_BELOW = (
     *("/lists/<list_id>", "/lists/<list_id>/contacts.csv", "/webhooks/<webhook_id>"),
 )
 """Searches of what lies below something else."""
-OF_MESSAGES = (
+MESSAGE_COLUMNS = (
     "uuid creation_time type email mobile state reason group_id message_id list_id contact_id attempts send_time "
     "first_open_time first_click_time"
 )
@@ -96,8 +96,8 @@ FILES = {
         "subscribed.mobile is_active double_opt_in blocked.email blocked.mobile double_opt_in_time creation_time "
         "last_modified_time",
     ),
-    "/messages.csv": ("messages.csv", OF_MESSAGES),
-    "/messages/all.csv": ("messages.csv", OF_MESSAGES),
+    "/messages.csv": ("messages.csv", MESSAGE_COLUMNS),
+    "/messages/all.csv": ("messages.csv", MESSAGE_COLUMNS),
     "/stored-messages.csv": (
         "stored-messages.csv",
         "id name type subject from_name from_address reply_to thumbnail_url creation_time last_modified_time",
@@ -143,7 +143,7 @@ def pages(app: Flask) -> list[Page]:
 @pytest.fixture
 def owned(pages: list[Page]) -> list[Page]:
     """Those with what belongs to an account in their path."""
-    return [page for page in pages if page.names and not set(page.names) <= OF_INSTALLATION]
+    return [page for page in pages if page.names and not set(page.names) <= INSTALLATION_PARAMETERS]
 
 
 @pytest.fixture
@@ -259,7 +259,7 @@ def test_an_operator_of_several_accounts_chooses_one(estate: Estate, pages: list
     """On pages; what is no page says that there is no such account, or shows the choice too."""
     browser, query = estate.sessions[OPERATOR], f"?account={estate.tenant.id}"
     for page in pages:
-        if page.names or page.rule in OF_ALL_ACCOUNTS:
+        if page.names or page.rule in PAGES_OF_ALL_ACCOUNTS:
             continue
         answer = browser.open(page.method, page.rule, headers=SAME_ORIGIN)
         choice = answer.mimetype == "text/html" and "Of which account?" in words(answer)
@@ -276,7 +276,7 @@ def test_an_operator_of_several_accounts_chooses_one(estate: Estate, pages: list
 def test_an_account_that_is_not_there_is_not_found(estate: Estate, pages: list[Page], wrong: str) -> None:
     """But it has had as little in the last hours as any account without messages."""
     for page in pages:
-        if page.method == "GET" and not page.names and page.rule not in {*OF_THE_INSTALLATION, f"{HOME}/day.csv"}:
+        if page.method == "GET" and not page.names and page.rule not in {*INSTALLATION_PAGES, f"{HOME}/day.csv"}:
             answer = estate.sessions[OPERATOR].get(f"{page.rule}?account={wrong}")
             assert answer.status_code == 404, page
 

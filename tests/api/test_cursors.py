@@ -15,7 +15,7 @@ from sqlalchemy import delete
 from app.db.models import Contact
 from app.services import Services
 from tests.support.client import Client, bad_query, not_found
-from tests.support.collections import BEGINNING, COLLECTIONS, Paged, contacts, lists, without_cursor
+from tests.support.collections import BEGINNING, COLLECTIONS, PagedCollection, contacts, lists, without_cursor
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant, new_tenant
 from tests.support.work import work_of
@@ -25,13 +25,13 @@ LIMIT = 5
 
 
 @pytest.fixture(scope="module", params=COLLECTIONS)
-def collection(request: pytest.FixtureRequest, app: Flask) -> Paged:
+def collection(request: pytest.FixtureRequest, app: Flask) -> PagedCollection:
     """A collection of 23 items."""
     return COLLECTIONS[request.param](new_tenant(app), COUNT)
 
 
 @pytest.fixture
-def contacts_of_a_list(tenant: Tenant) -> Paged:
+def contacts_of_a_list(tenant: Tenant) -> PagedCollection:
     return contacts(tenant, COUNT)
 
 
@@ -53,7 +53,7 @@ def envelopes(pages: Sequence[dict[str, Any]]) -> list[tuple[int, set[str]]]:
 # ---------------------------------------------------------------------------------------------- every collection
 
 
-def test_next_and_prev_lead_through_the_whole_and_back(collection: Paged) -> None:
+def test_next_and_prev_lead_through_the_whole_and_back(collection: PagedCollection) -> None:
     whole = collection.keys(collection.page(f"{collection.path}?limit=1000"))
     assert len(set(whole)) == COUNT
     forward = list(collection.follow(f"{collection.path}?limit={LIMIT}", "next"))
@@ -66,7 +66,7 @@ def test_next_and_prev_lead_through_the_whole_and_back(collection: Paged) -> Non
         assert envelopes(forward) == envelopes(backward[::-1]) == expected
 
 
-def test_pages_that_begin_anywhere_are_read_back_to_the_first_item(collection: Paged) -> None:
+def test_pages_that_begin_anywhere_are_read_back_to_the_first_item(collection: PagedCollection) -> None:
     whole = collection.keys(collection.page(f"{collection.path}?limit=1000"))
     start = collection.page(f"{collection.path}?limit={LIMIT}&offset=13")
     before = list(collection.follow(start["_links"]["prev"]["href"], "prev"))
@@ -74,13 +74,13 @@ def test_pages_that_begin_anywhere_are_read_back_to_the_first_item(collection: P
     assert collection.keys(collection.page(next_of(before[-1]))) == whole[3:8]
 
 
-def test_a_link_without_its_cursor_leads_to_the_same_page_by_its_offset(collection: Paged) -> None:
+def test_a_link_without_its_cursor_leads_to_the_same_page_by_its_offset(collection: PagedCollection) -> None:
     page = collection.page(f"{collection.path}?limit={LIMIT}&offset=5")
     for link in (page["_links"][name]["href"] for name in ("next", "prev")):
         assert collection.keys(collection.page(without_cursor(link))) == collection.keys(collection.page(link))
 
 
-def test_a_cursor_is_refused_beside_anything_but_its_link(collection: Paged) -> None:
+def test_a_cursor_is_refused_beside_anything_but_its_link(collection: PagedCollection) -> None:
     link = next_of(collection.page(f"{collection.path}?limit={LIMIT}"))
     api = collection.tenant.api
     for changed in (
@@ -116,7 +116,7 @@ def test_a_cursor_of_another_account_or_list_is_refused(tenant: Tenant, other_te
     not_found(other_tenant.api.get(link))
 
 
-def test_where_nothing_is_paged_there_is_no_cursor(api: Client, contacts_of_a_list: Paged) -> None:
+def test_where_nothing_is_paged_there_is_no_cursor(api: Client, contacts_of_a_list: PagedCollection) -> None:
     first = contacts_of_a_list.page()["_embedded"]["contacts"][0]["_links"]["self"]["href"]
     bad_query(api.get(first, {"cursor": "x"}), "parameter_not_available")
     bad_query(api.delete(contacts_of_a_list.path, {"cursor": "x"}), "parameter_not_available")
@@ -157,7 +157,7 @@ def test_the_contacts_of_an_expanded_list_go_on_by_cursor(tenant: Tenant, api: C
 class Churn:
     """Creates contacts anywhere in the order of a list, and deletes some of those that are there."""
 
-    def __init__(self, paged: Paged, seed: int) -> None:
+    def __init__(self, paged: PagedCollection, seed: int) -> None:
         self._paged, self._random = paged, random.Random(seed)
         self._list_id = int(paged.path.split("/")[3])
         self.lasting = set(paged.keys(paged.page(f"{paged.path}?limit=1000")))
@@ -180,7 +180,7 @@ class Churn:
 @pytest.mark.parametrize("direction", ["next", "prev"])
 @pytest.mark.parametrize("seed", range(6))
 def test_what_lasts_is_read_once_whatever_changes_between_pages(
-    contacts_of_a_list: Paged, direction: str, seed: int
+    contacts_of_a_list: PagedCollection, direction: str, seed: int
 ) -> None:
     paged, change = contacts_of_a_list, Churn(contacts_of_a_list, seed)
     start = f"{paged.path}?limit=4"
@@ -196,7 +196,7 @@ def test_what_lasts_is_read_once_whatever_changes_between_pages(
     assert change.lasting <= set(read)
 
 
-def test_prev_of_a_page_beyond_the_end_leads_to_the_last_page_with_items(collection: Paged) -> None:
+def test_prev_of_a_page_beyond_the_end_leads_to_the_last_page_with_items(collection: PagedCollection) -> None:
     path, _, query = collection.path.partition("?")
     whole = collection.keys(collection.page(f"{path}?{query}&limit=1000"))
     for offset in (COUNT, COUNT + 1, COUNT + LIMIT, 1000, 2**70):
@@ -212,7 +212,7 @@ def test_a_page_beyond_the_end_of_nothing_leads_nowhere(tenant: Tenant) -> None:
     assert (page["size"], set(page["_links"])) == (0, {"self"})
 
 
-def test_a_page_whose_items_are_deleted_leads_back(contacts_of_a_list: Paged) -> None:
+def test_a_page_whose_items_are_deleted_leads_back(contacts_of_a_list: PagedCollection) -> None:
     paged = contacts_of_a_list
     whole = paged.keys(paged.page())
     link = next_of(paged.page(f"{paged.path}?limit={LIMIT}"))
@@ -230,7 +230,7 @@ MANY = 1500
 
 
 @pytest.fixture(scope="module", params=COLLECTIONS)
-def long_collection(request: pytest.FixtureRequest, app: Flask) -> Paged:
+def long_collection(request: pytest.FixtureRequest, app: Flask) -> PagedCollection:
     """A collection of 1,500 items, of which the planner knows."""
     paged = COLLECTIONS[request.param](new_tenant(app), MANY)
     database = paged.tenant.services.database
@@ -244,7 +244,9 @@ Cost = Callable[[str], int]
 
 
 @pytest.fixture
-def cost(services: Services, long_collection: Paged, count_statements: Callable[[], StatementCounter]) -> Cost:
+def cost(
+    services: Services, long_collection: PagedCollection, count_statements: Callable[[], StatementCounter]
+) -> Cost:
     """How much the database reads of the collection for the page that a link leads to."""
 
     def measure(href: str) -> int:
@@ -261,7 +263,7 @@ def cost(services: Services, long_collection: Paged, count_statements: Callable[
     return measure
 
 
-def test_no_page_reached_by_a_link_costs_more_than_another(long_collection: Paged, cost: Cost) -> None:
+def test_no_page_reached_by_a_link_costs_more_than_another(long_collection: PagedCollection, cost: Cost) -> None:
     """Following the links takes time in proportion to the collection; skipping by offset does not."""
     path = long_collection.path
     early = long_collection.page(f"{path}?limit={LIMIT}&offset=10")["_links"]
@@ -272,7 +274,9 @@ def test_no_page_reached_by_a_link_costs_more_than_another(long_collection: Page
         assert cost(without_cursor(late[direction]["href"])) > 3 * costs[1]
 
 
-def test_a_page_far_from_the_first_has_the_same_items_by_its_offset_and_by_its_link(long_collection: Paged) -> None:
+def test_a_page_far_from_the_first_has_the_same_items_by_its_offset_and_by_its_link(
+    long_collection: PagedCollection,
+) -> None:
     path, keys = long_collection.path, long_collection.keys
     first = long_collection.page(f"{path}?limit={LIMIT}&offset={MANY - 20}")
     linked = long_collection.page(next_of(first))

@@ -17,7 +17,7 @@ from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.cases import each
 from tests.support.client import Client, not_found
-from tests.support.forked import Forked, run_module
+from tests.support.forked import ForkedProcess, run_module
 from tests.support.own_postgres import OwnPostgres
 from tests.support.prepared import migrated_file
 from tests.support.servers import scratch_database
@@ -155,7 +155,7 @@ def test_no_process_starts_with_a_schema_of_another_version(
         set_revision(database, revision)
     environ = {"DATA_DIR": str(tmp_path), "DATABASE_URL": database, "PORT": "1"}
     logs = [tmp_path / f"{number}.log" for number in range(len(modules))]
-    started = [Forked(log, run_module, environ, *module) for log, module in zip(logs, modules, strict=True)]
+    started = [ForkedProcess(log, run_module, environ, *module) for log, module in zip(logs, modules, strict=True)]
     assert [process.wait() for process in started] == [1] * len(modules)
     errors = [log.read_text() for log in logs]
     has = f"at revision {revision}" if revision else "not migrated yet"

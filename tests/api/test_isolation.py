@@ -28,10 +28,10 @@ from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, un
 # ---------------------------------------------------------------------------------------------- statements
 
 SCOPED = {table.name for table in Base.metadata.tables.values() if "account_id" in table.columns}
-OF_A_LIST = {"contacts", "list_fields"}
+LIST_TABLES = {"contacts", "list_fields"}
 """Their rows are found through their list, which is looked up for the account first."""
 
-OF_NO_ACCOUNT = {"api_keys"}
+TABLES_WITHOUT_ACCOUNT = {"api_keys"}
 """A key is looked up by its hash: the account is what the request learns from it."""
 
 TABLES = re.compile(r"(?:FROM|JOIN|UPDATE)\s+\"?([a-z_]+)\"?", re.IGNORECASE)
@@ -46,7 +46,7 @@ def unscoped(statement: str) -> set[str]:
     condition = match[1] if match else ""
     if "account_id" in condition or BY_PRIMARY_KEY.fullmatch(statement):
         return set()
-    free = OF_NO_ACCOUNT | (OF_A_LIST if "list_id" in condition else set())
+    free = TABLES_WITHOUT_ACCOUNT | (LIST_TABLES if "list_id" in condition else set())
     return {table for table in TABLES.findall(statement) if table in SCOPED - free}
 
 

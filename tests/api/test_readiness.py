@@ -81,7 +81,7 @@ def test_figures_are_soon_read_again_after_a_redis_that_hung(
         wait_until(lambda: (reading := reader.latest()) is not None and reading.redis_up, "it answers again")
 
 
-class Hanging:
+class HangingProbe:
     """A probe that hangs until a test lets it go."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_while_one_probe_hangs_the_others_get_the_result_before(
         readiness: Readiness = app.extensions[f"{EXTENSION}.{Readiness.__name__}"]
         before = readiness.check()
         assert set(before.values()) == {"ok"}
-        hanging = Hanging(monkeypatch)
+        hanging = HangingProbe(monkeypatch)
         probe = threading.Thread(target=readiness.check)
         probe.start()
         assert hanging.begun.acquire(timeout=PATIENCE)
@@ -121,7 +121,7 @@ def test_while_one_probe_hangs_the_others_get_the_result_before(
 
 def test_the_first_probe_is_not_waited_for_without_end(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "PROBE_SECONDS", 0.01)
-    hanging = Hanging(monkeypatch)
+    hanging = HangingProbe(monkeypatch)
     with app_with(settings) as app:
         readiness: Readiness = app.extensions[f"{EXTENSION}.{Readiness.__name__}"]
         probe = threading.Thread(target=readiness.check)

@@ -92,14 +92,14 @@ def rows(hooked: Flask) -> Rows:
 
 
 @dataclass(frozen=True)
-class Sent(Mail):
+class SentMail(Mail):
     """A delivered mail, and what became of it."""
 
     id: int = field(kw_only=True)
     rows: Rows = field(kw_only=True)
 
     @classmethod
-    def by(cls, rows: Rows) -> Sent:
+    def by(cls, rows: Rows) -> SentMail:
         list_id, email = rows.add_list(), new_email()
         contact_id = rows.add_contact(list_id, email)
         (recipient_id,) = rows.add_send([{"email": email, "contact_id": contact_id}], list_id=list_id)
@@ -124,8 +124,8 @@ class Sent(Mail):
 
 
 @pytest.fixture
-def sent(rows: Rows) -> Sent:
-    return Sent.by(rows)
+def sent(rows: Rows) -> SentMail:
+    return SentMail.by(rows)
 
 
 def test_the_events_of_each_relay_bounce_once_and_block(relay: Client, rows: Rows, amazon: Amazon) -> None:
@@ -136,7 +136,7 @@ def test_the_events_of_each_relay_bounce_once_and_block(relay: Client, rows: Row
         ("ses", lambda mail: amazon.event(ses(mail), MessageId=mail.uuid)),
     ]
     for name, sample in requests:
-        sent = Sent.by(rows)
+        sent = SentMail.by(rows)
         rows.add_webhook()
         body = sample(sent)
         if name == "ses":
@@ -157,7 +157,7 @@ def test_the_events_of_each_relay_block_as_the_table_of_replies_says(
     """Every ninth reply of the table, in an event of each relay that calls it permanent."""
     replies = [reply for reply in relay_replies() if reply.meaning == meaning and reply.has_code][::9]
     for reply in replies:
-        quoted, postmarked, mailed, sparked, amazoned = f"smtp; {reply.text}", *(Sent.by(rows) for _ in range(4))
+        quoted, postmarked, mailed, sparked, amazoned = f"smtp; {reply.text}", *(SentMail.by(rows) for _ in range(4))
         failed: Any = {"code": reply.code, "message": reply.text, "enhanced-code": ""}
         recipients = [{"emailAddress": amazoned.email, "status": "5.0.0", "diagnosticCode": quoted}]
         bodies: list[tuple[str, Any]] = [
@@ -179,7 +179,7 @@ def test_the_events_of_each_relay_block_as_the_table_of_replies_says(
 def test_a_batch_is_recorded_event_by_event_and_skipped_when_it_comes_again(
     relay: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mails = [Sent.by(rows) for _ in range(3)]
+    mails = [SentMail.by(rows) for _ in range(3)]
     batch = [{"msys": {}}, *(sparkpost(mail, "delivery", event_id=mail.uuid) for mail in mails)]
     monkeypatch.setattr(take, "TIME_LIMIT", -1.0)
     assert relay.post("/inbound/sparkpost", batch, headers=BASIC).status_code == 503
@@ -220,7 +220,7 @@ def test_a_body_that_is_no_json_or_has_too_many_events_is_refused(relay: Client)
     assert relay.request("POST", "/inbound/postmark", data=b"{", headers=BASIC).status_code == 400
 
 
-def test_an_event_about_another_address_or_an_unknown_mail_changes_nothing(relay: Client, sent: Sent) -> None:
+def test_an_event_about_another_address_or_an_unknown_mail_changes_nothing(relay: Client, sent: SentMail) -> None:
     unknown = Mail(email=sent.email)
     bodies: list[Any] = [postmark(sent, Metadata={}), postmark(unknown), postmark(sent, "Open"), [], {"RecordType": 5}]
     for body in bodies:
@@ -228,7 +228,7 @@ def test_an_event_about_another_address_or_an_unknown_mail_changes_nothing(relay
     assert (sent.state, sent.steps) == ("delivered", [])
 
 
-def test_an_event_about_a_mail_in_flight_is_asked_for_again(relay: Client, rows: Rows, sent: Sent) -> None:
+def test_an_event_about_a_mail_in_flight_is_asked_for_again(relay: Client, rows: Rows, sent: SentMail) -> None:
     rows.change([sent.id], state="sending")
     early = relay.post("/inbound/postmark", postmark(sent), headers=BASIC)
     assert (early.status_code, "Retry-After" in early.headers) == (503, True)
@@ -240,7 +240,7 @@ def test_an_event_about_a_mail_in_flight_is_asked_for_again(relay: Client, rows:
 # ---------------------------------------------------------------------------------------------- Mailgun
 
 
-def test_a_signature_of_mailgun_is_checked(relay: Client, sent: Sent) -> None:
+def test_a_signature_of_mailgun_is_checked(relay: Client, sent: SentMail) -> None:
     event, moment = mailgun_event(sent), int(now().timestamp())
     wrong = [
         mailgun("another key of somebody", event),
@@ -259,7 +259,7 @@ def test_a_signature_of_mailgun_is_checked(relay: Client, sent: Sent) -> None:
 
 def test_a_token_of_mailgun_is_accepted_with_one_event_only(relay: Client, rows: Rows) -> None:
     """The signature covers the token, but not the event: whoever has one could make up events."""
-    first, second = Sent.by(rows), Sent.by(rows)
+    first, second = SentMail.by(rows), SentMail.by(rows)
     genuine = mailgun(SECRET, mailgun_event(first, "delivered"), token=first.uuid)
     forged = {**genuine, "event-data": mailgun_event(second)}
     for body in (genuine, forged, genuine):
@@ -267,7 +267,7 @@ def test_a_token_of_mailgun_is_accepted_with_one_event_only(relay: Client, rows:
     assert ([step for step, _ in first.steps], second.steps) == (["reported arrived"], [])
 
 
-def test_mailgun_names_a_mail_by_its_message_id_too(relay: Client, sent: Sent) -> None:
+def test_mailgun_names_a_mail_by_its_message_id_too(relay: Client, sent: SentMail) -> None:
     body = mailgun(SECRET, {**mailgun_event(sent), "user-variables": {}}, token=sent.uuid)
     assert relay.post("/inbound/mailgun", body).status_code == 200
     assert sent.state == "bounced"
@@ -295,7 +295,7 @@ def post(relay: Client, message: dict[str, Any]) -> TestResponse:
     return answers[-1]
 
 
-def test_no_request_waits_for_a_document_of_amazon(hooked: Flask, relay: Client, key: Amazon, sent: Sent) -> None:
+def test_no_request_waits_for_a_document_of_amazon(hooked: Flask, relay: Client, key: Amazon, sent: SentMail) -> None:
     """One thread fetches it; all requests that need it are answered, and repeated by Amazon."""
     amazon, released = Amazon(key=key.key), threading.Event()
 
@@ -315,7 +315,7 @@ def test_no_request_waits_for_a_document_of_amazon(hooked: Flask, relay: Client,
 
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_both_versions_of_signatures_are_accepted_and_the_certificate_is_fetched_once(
-    relay: Client, amazon: Amazon, sent: Sent, version: str
+    relay: Client, amazon: Amazon, sent: SentMail, version: str
 ) -> None:
     event = amazon.event(ses(sent, "Complaint"), version=version, Subject="with a subject", MessageId=sent.uuid)
     for _ in range(2):
@@ -324,7 +324,7 @@ def test_both_versions_of_signatures_are_accepted_and_the_certificate_is_fetched
     assert amazon.fetched == [CERTIFICATE]
 
 
-def test_a_message_of_amazon_that_is_not_ours_is_refused(relay: Client, amazon: Amazon, sent: Sent) -> None:
+def test_a_message_of_amazon_that_is_not_ours_is_refused(relay: Client, amazon: Amazon, sent: SentMail) -> None:
     event = ses(sent)
     wrong = [
         amazon.event(event, TopicArn=f"{TOPIC}-of-somebody"),
@@ -346,7 +346,7 @@ def test_a_message_of_amazon_that_is_not_ours_is_refused(relay: Client, amazon: 
 
 
 def test_an_expired_certificate_is_refused_and_one_that_cannot_be_fetched_is_waited_for(
-    relay: Client, amazon: Amazon, sent: Sent
+    relay: Client, amazon: Amazon, sent: SentMail
 ) -> None:
     amazon.days = -1
     assert post(relay, amazon.event(ses(sent))).status_code == 404
@@ -405,7 +405,9 @@ def unconfigured(settings):
 GROUP = "tms.relay_hooks"
 
 
-def test_a_package_adds_a_hook(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: Sent) -> None:
+def test_a_package_adds_a_hook(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: SentMail
+) -> None:
     points = {"pigeon": "tms_pigeon:from_settings", "crow": "tms_pigeon:unconfigured"}
     install(tmp_path, monkeypatch, points, GROUP, tms_pigeon=SOURCE)
     body = {"id": 1, "reason": "hawk", "to": sent.email, "uuid": sent.uuid}

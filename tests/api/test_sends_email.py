@@ -18,7 +18,7 @@ from app.infrastructure.redis_client import SENDS as SENDS_QUEUE
 from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, items
 from tests.support.contacts import add_webhook, contact, events, find, firings, unsubscribe
-from tests.support.sends import Accepted, SendsApi, file
+from tests.support.sends import AcceptedSend, SendsApi, file
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email, new_mobile, new_tenant, unique
 
 QUEUE_KEY = f"rq:queue:{SENDS_QUEUE}"
@@ -115,7 +115,7 @@ def test_the_send_stores_the_values_of_the_request(sends: SendsApi) -> None:
         recipient_data_html_encoded=False,
     )
     response = sends.post(body)
-    send = Accepted(sends.tenant, response.get_json()).send
+    send = AcceptedSend(sends.tenant, response.get_json()).send
     names = ("subject", "from_name", "from_address", "reply_to", "bcc_address", "body_html", "body_text")
     assert {name: getattr(send, name) for name in names} == {name: body[name] for name in names}
     assert (send.type, send.include_unsubscribed, send.recipient_data_html_encoded) == ("email", True, False)
@@ -162,7 +162,7 @@ def test_a_number_is_stored_with_its_text_in_the_request(sends: SendsApi) -> Non
     data = data.replace(b'"pi":"3.14"', numbers.encode())
     headers = {"Idempotency-Key": unique("key")}
     answer = sends.tenant.api.raw("POST", SENDS, data, headers=headers)
-    first, second = Accepted(sends.tenant, answer.get_json()).recipients
+    first, second = AcceptedSend(sends.tenant, answer.get_json()).recipients
     assert (answer.status_code, first.values, second.values) == (202, texts, {})
     assert sends.tenant.api.raw("POST", SENDS, data, headers=headers).get_json() == answer.get_json()
     conflict(sends.tenant.api.raw("POST", SENDS, data.replace(b"1.50", b"1.5"), headers=headers))
@@ -186,7 +186,7 @@ def test_a_number_beyond_64_bits_is_the_same_on_both_databases(sends: SendsApi) 
     body = sends.email(recipients=[{"email": new_email(), "big": 0}])
     data = orjson.dumps(body).replace(b'"big":0', b'"big":100000000000000000000')
     response = sends.tenant.api.raw("POST", SENDS, data)
-    assert Accepted(sends.tenant, response.get_json()).recipient.values == {"big": "100000000000000000000"}
+    assert AcceptedSend(sends.tenant, response.get_json()).recipient.values == {"big": "100000000000000000000"}
 
 
 def test_limits_are_inclusive(sends: SendsApi) -> None:

@@ -14,20 +14,20 @@ from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.contacts import contacts_path, find, firings
 from tests.support.races import at_once
-from tests.support.sends import Accepted, SendsApi
+from tests.support.sends import AcceptedSend, SendsApi
 from tests.support.tenants import FULL_FIELDS, new_email, new_mobile, unique
 
 THREADS = 4
 ROUNDS = 8
 
 
-def send_at_once(sends: SendsApi, bodies: list[dict[str, Any]]) -> list[Accepted]:
+def send_at_once(sends: SendsApi, bodies: list[dict[str, Any]]) -> list[AcceptedSend]:
     """Starts the sends together; all must be accepted."""
     responses = at_once([partial(sends.post, body) for body in bodies])
     assert [response.status_code for response in responses] == [202] * len(bodies), [
         response.text for response in responses
     ]
-    return [Accepted(sends.tenant, response.get_json()) for response in responses]
+    return [AcceptedSend(sends.tenant, response.get_json()) for response in responses]
 
 
 Make = Callable[[SendsApi], tuple[int, Callable[[], dict[str, Any]]]]

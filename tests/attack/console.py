@@ -75,7 +75,7 @@ def pages() -> list[Page]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ConsoleAnswer:
     """An answer."""
 
     method: str
@@ -109,7 +109,7 @@ class Console:
 
     on: Stage
     pages: list[Page] = field(default_factory=pages)
-    seen: list[Shown] = field(default_factory=list)
+    seen: list[ConsoleAnswer] = field(default_factory=list)
     """All answers."""
 
     @property
@@ -180,7 +180,7 @@ class Browser:
         query: Any = None,
         form: Any = None,
         body: bytes | None = None,
-    ) -> Shown:
+    ) -> ConsoleAnswer:
         """The answer to a request with a path that is sent as it is."""
         on, target = self.console.on, f"{path}?{urlencode(query, doseq=True)}" if query else path
         own_host = urlsplit(self.console.origin).netloc
@@ -202,10 +202,10 @@ class Browser:
             answer = link.getresponse()
             text = answer.read().decode("utf-8", "replace")
         except ConnectionError:
-            return Shown(method, target, ENDED, Message(), "")
+            return ConsoleAnswer(method, target, ENDED, Message(), "")
         finally:
             link.close()
-        page_shown = Shown(method, target, answer.status, answer.headers, text)
+        page_shown = ConsoleAnswer(method, target, answer.status, answer.headers, text)
         if sent["Host"] == own_host:  # under another host there is no console, and so no page of it
             self.console.seen.append(page_shown)
         return page_shown
@@ -213,25 +213,25 @@ class Browser:
     def _proxied(self) -> dict[str, str]:
         return {"X-Forwarded-Proto": "https", "X-Forwarded-For": f"10.{self.address}"}
 
-    def get(self, path: str, **options: Any) -> Shown:
+    def get(self, path: str, **options: Any) -> ConsoleAnswer:
         """A page; where a form leads to its query, the page of that."""
         answer = self.ask("GET", path, **options)
         is_canonical = answer.status == 303 and answer.target.startswith(f"{HOME}/messages?")
         return self.ask("GET", answer.target) if is_canonical else answer
 
-    def post(self, path: str, **form: str) -> Shown:
+    def post(self, path: str, **form: str) -> ConsoleAnswer:
         """A form of the console."""
         return self._keeping(self.ask("POST", path, OWN, form=form))
 
-    def sign_in(self, token: str, **form: str) -> Shown:
+    def sign_in(self, token: str, **form: str) -> ConsoleAnswer:
         """Signs in with a key."""
         return self.post(SIGN_IN, key=token, **form)
 
-    def follow(self, token: str) -> Shown:
+    def follow(self, token: str) -> ConsoleAnswer:
         """Presses the button of a link."""
         return self.post(f"{HOME}/login/{token}")
 
-    def _keeping(self, answer: Shown) -> Shown:
+    def _keeping(self, answer: ConsoleAnswer) -> ConsoleAnswer:
         if cookie := answer.cookies.get(self.console.cookie_name):
             self.cookie = cookie
         return answer

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 METHODS = ("get", "post", "patch", "put", "delete")
-OF_PAGES = frozenset({"limit", "offset", "cursor", "fields", "_tz", "expand", "filters"})
+PAGE_PARAMETERS = frozenset({"limit", "offset", "cursor", "fields", "_tz", "expand", "filters"})
 """Parameters of collections that are no filters."""
 Path = tuple[str | int, ...]
 """Of a value in a body: names of members and indexes of elements."""
@@ -61,7 +61,7 @@ def _operation(document: Mapping[str, Any], method: str, path: str, item: Mappin
         method.upper(),
         path,
         frozenset(described["x-required-scopes"]),
-        tuple(name for name in query if name not in OF_PAGES) if is_collection else (),
+        tuple(name for name in query if name not in PAGE_PARAMETERS) if is_collection else (),
         is_collection,
         tuple(dict.fromkeys(where for where, kind in leaves if kind == "string")),
         tuple(dict.fromkeys(where for where, kind in leaves if kind == "integer")),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
-from tests.attack.console import Shown
+from tests.attack.console import ConsoleAnswer
 
 FORBIDDEN = frozenset({"object", "embed", "applet", "base", "style", "template", "frame", "frameset", "math", "portal"})
 LEADING = frozenset({"href", "src", "action", "formaction", "data", "poster", "hx-get", "hx-post", "xlink:href"})
@@ -59,7 +59,7 @@ def _is_meant(name: str, value: str) -> bool:
     return name not in LEADING or (OWN.fullmatch(value) is not None and not CLIMBING.search(value.partition("?")[0]))
 
 
-def read(answer: Shown) -> Reader:
+def read(answer: ConsoleAnswer) -> Reader:
     """The page as a browser reads it."""
     reader = Reader()
     if answer.is_page:
@@ -68,7 +68,7 @@ def read(answer: Shown) -> Reader:
     return reader
 
 
-def faults(answer: Shown) -> Iterator[str]:
+def faults(answer: ConsoleAnswer) -> Iterator[str]:
     """What is wrong with an answer, whatever was asked."""
     headers = answer.headers
     rules: dict[str, Any] = {}

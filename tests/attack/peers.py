@@ -56,10 +56,10 @@ class Relay(Listener):
         super().__init__()
 
     def _connected(self, link: socket.socket) -> None:
-        threading.Thread(target=Recorded(link, self).run, daemon=True).start()
+        threading.Thread(target=RecordedSession(link, self).run, daemon=True).start()
 
 
-class Recorded(Session):
+class RecordedSession(Session):
     """One connection to the relay."""
 
     def __init__(self, link: socket.socket, relay: Relay) -> None:

@@ -24,7 +24,7 @@ from app.settings import from_environment
 from tests.attack.description import Operation, operations
 from tests.attack.party import NAMES, REBOUND, Party, seed_of
 from tests.attack.peers import Gateway, Relay, Trap
-from tests.support.launched import ROOT, Launched
+from tests.support.launched import ROOT, LaunchedService
 from tests.support.postgres_process import PostgresProcess
 from tests.support.servers import free_port, scratch_database, short_folder, wait_until
 from tests.support.webhook_receiver import Receiver
@@ -51,7 +51,7 @@ class Stage:
         self.names = folder / "names.json"
         self.names.write_text(json.dumps({name: [PUBLIC] for name in REBOUND}))
         self.database_url = database_url
-        self.service = Launched(folder, [sys.executable, "-m", "app.launcher"], **self._settings(broken))
+        self.service = LaunchedService(folder, [sys.executable, "-m", "app.launcher"], **self._settings(broken))
         self.victim, self.attacker = (Party(name) for name in NAMES)
         self.answers: list[requests.Response] = []
         """All answers to requests of `ask`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.console import Console, Watched, launch_options, running_console
+from tests.browser.console import Console, WatchedPage, launch_options, running_console
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -37,8 +37,8 @@ def base_url(console: Console) -> str:
 
 
 @pytest.fixture
-def watched(page: Page, console: Console) -> Iterator[Watched]:
+def watched(page: Page, console: Console) -> Iterator[WatchedPage]:
     """A page at which the browser finds no fault, and that asks no other host."""
-    made = Watched(page, console)
+    made = WatchedPage(page, console)
     yield made
     assert made.faults == []

@@ -20,7 +20,7 @@ import requests
 import yaml
 
 from app.launcher.screen import SEED
-from tests.support.launched import PATIENT, ROOT, Launched
+from tests.support.launched import PATIENT, ROOT, LaunchedService
 from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.unit.transports.mailserver import MailServer
 
@@ -43,7 +43,7 @@ TOKENS: dict[str, str] = {key["access_level"]: key["token"] for key in _ACCOUNT[
 class Console:
     """A running service with the demo; its relay accepts all mail but that for `GONE` and `BUSY`."""
 
-    def __init__(self, service: Launched, relay: MailServer) -> None:
+    def __init__(self, service: LaunchedService, relay: MailServer) -> None:
         self.service, self.relay = service, relay
         self.base = service.base
         self._sessions: dict[str, dict[str, str]] = {}
@@ -168,7 +168,7 @@ def running_console() -> Iterator[Console]:
         relay.reply(GONE, *[REFUSAL] * 100)
         relay.reply(BUSY, *["451 4.2.1 the mailbox is busy"] * 100)
         settings = {"EMAIL_TRANSPORT_URL": relay.url("?tls=none"), "SEED": "", "CONSOLE": "on"}
-        service = Launched(folder, (sys.executable, "-m", "app.launcher"), **PATIENT, **settings)
+        service = LaunchedService(folder, (sys.executable, "-m", "app.launcher"), **PATIENT, **settings)
         try:
             service.start()
             made = Console(service, relay)
@@ -189,7 +189,7 @@ def running_console() -> Iterator[Console]:
             service.clear()
 
 
-class Watched:
+class WatchedPage:
     """A page, with what the browser reports of it. `faults` are messages of its console, violations of the policy and
     errors of scripts among them, and requests to other hosts."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.browser.console import Watched
+from tests.browser.console import WatchedPage
 
 SCREENS = ((1280, 800), (320, 640))
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -19,7 +19,7 @@ SMALL = """[...document.querySelectorAll('button, input:not([type=hidden]), sele
     .filter(([, box]) => box.height < 24 || box.width < 24).map(([html]) => html)"""
 
 
-def faults_of(watched: Watched, name: str) -> list[str]:
+def faults_of(watched: WatchedPage, name: str) -> list[str]:
     """Of the page that is open, which is not loaded again: the answer to a form is there only once. With less motion,
     so that no colour is on its way from one scheme to the other."""
     page, faults = watched.page, []

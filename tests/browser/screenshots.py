@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import sync_playwright
 
-from tests.browser.console import GONE, Watched, launch_options, running_console
+from tests.browser.console import GONE, WatchedPage, launch_options, running_console
 
 FOLDER = Path("var/screenshots")
 PICTURES = Path("docs/pictures")
@@ -32,7 +32,7 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with running_console() as console, sync_playwright() as playwright:
         browser = playwright.chromium.launch(**launch_options())
-        account_page, installation_page = (Watched(browser.new_context().new_page(), console) for _ in range(2))
+        account_page, installation_page = (WatchedPage(browser.new_context().new_page(), console) for _ in range(2))
         account_page.enter("standard")
         if given.readme:
             print(*_for_readme(account_page), sep="\n")
@@ -45,7 +45,7 @@ def main() -> int:
     return 0
 
 
-def _for_readme(watched: Watched) -> Iterator[Path]:
+def _for_readme(watched: WatchedPage) -> Iterator[Path]:
     """The four pictures: what a screen of usual size shows of the pages."""
     watched.open(f"/console/messages?email={GONE}")
     message = str(watched.page.locator("main tbody th a").first.get_attribute("href"))
@@ -61,7 +61,7 @@ def _for_readme(watched: Watched) -> Iterator[Path]:
         yield file
 
 
-def _preview(watched: Watched) -> None:
+def _preview(watched: WatchedPage) -> None:
     """Shows a stored email as a contact of the demo gets it."""
     page = watched.page
     watched.open("/console/stored-messages/1")
@@ -75,7 +75,7 @@ def _preview(watched: Watched) -> None:
     page.evaluate("document.querySelector('#preview').scrollIntoView()")
 
 
-def _take(watched: Watched, viewer: str) -> Iterator[Path]:
+def _take(watched: WatchedPage, viewer: str) -> Iterator[Path]:
     """One picture of each page for each screen and scheme."""
     for path in watched.every_page():
         for screen, (width, height) in SCREENS.items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.browser.console import Watched
+from tests.browser.console import WatchedPage
 from tests.support.servers import wait_until
 
 AUTOMATION = "Welcome gold customers"
 
 
-def test_an_automation_is_paused_and_a_run_says_why_it_waits(watched: Watched) -> None:
+def test_an_automation_is_paused_and_a_run_says_why_it_waits(watched: WatchedPage) -> None:
     watched.enter("standard")
     page, address = watched.page, "patient@customers.example"
     page.get_by_role("link", name="Automations", exact=True).click()

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.console import Watched
+from tests.browser.console import WatchedPage
 from tests.browser.looks import faults_of
 
 
 @pytest.mark.parametrize("signed_in_as", ["operator", "standard", "report"])
-def test_every_page_is_accessible(watched: Watched, signed_in_as: str) -> None:
+def test_every_page_is_accessible(watched: WatchedPage, signed_in_as: str) -> None:
     faults = []
     if signed_in_as == "operator":
         watched.sign_in(watched.console.link("--operator"))
@@ -22,7 +22,7 @@ def test_every_page_is_accessible(watched: Watched, signed_in_as: str) -> None:
     assert faults == []
 
 
-def test_the_pages_before_signing_in_are_accessible(watched: Watched) -> None:
+def test_the_pages_before_signing_in_are_accessible(watched: WatchedPage) -> None:
     watched.expected |= {404}
     faults = []
     for path in ("/console/sign-in", "/console/nowhere", watched.console.link()):
@@ -31,7 +31,7 @@ def test_the_pages_before_signing_in_are_accessible(watched: Watched) -> None:
     assert faults == []
 
 
-def test_the_pages_of_errors_are_accessible(watched: Watched) -> None:
+def test_the_pages_of_errors_are_accessible(watched: WatchedPage) -> None:
     """What does not exist, what one may not see, and what a form is refused for."""
     watched.expected |= {403, 404, 422}
     watched.enter("report")
@@ -54,7 +54,7 @@ def test_the_pages_of_errors_are_accessible(watched: Watched) -> None:
     assert faults == []
 
 
-def test_the_preview_of_an_import_of_suppressions_is_accessible(watched: Watched) -> None:
+def test_the_preview_of_an_import_of_suppressions_is_accessible(watched: WatchedPage) -> None:
     watched.enter("standard")
     page = watched.page
     watched.open("/console/suppressions")

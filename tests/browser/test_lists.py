@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.browser.console import Watched
+from tests.browser.console import WatchedPage
 from tests.browser.looks import faults_of
 
 FILE = b"E-Mail,First Name\nlena@example.com,Lena\nnobody,Nils\n"
 
 
-def test_a_file_is_imported_after_a_look_at_its_faults(watched: Watched) -> None:
+def test_a_file_is_imported_after_a_look_at_its_faults(watched: WatchedPage) -> None:
     watched.enter("standard")
     watched.expected |= {422}
     page = watched.page
@@ -32,7 +32,7 @@ def test_a_file_is_imported_after_a_look_at_its_faults(watched: Watched) -> None
     expect(page.get_by_role("link", name="lena@example.com")).to_be_visible()
 
 
-def test_a_blind_reader_finds_why_a_contact_gets_nothing_and_ends_it(watched: Watched) -> None:
+def test_a_blind_reader_finds_why_a_contact_gets_nothing_and_ends_it(watched: WatchedPage) -> None:
     watched.enter("standard")
     page = watched.page
     watched.open("/console/lists")
@@ -46,7 +46,7 @@ def test_a_blind_reader_finds_why_a_contact_gets_nothing_and_ends_it(watched: Wa
     expect(reasons).to_contain_text("Nothing keeps messages of this list from it.")
 
 
-def test_a_contact_is_forgotten_once_its_address_was_typed(watched: Watched) -> None:
+def test_a_contact_is_forgotten_once_its_address_was_typed(watched: WatchedPage) -> None:
     watched.sign_in(watched.console.link())
     watched.expected |= {422}
     page, address = watched.page, "bruno@example.com"

@@ -11,7 +11,7 @@ import pytest
 import requests
 from playwright.sync_api import expect
 
-from tests.browser.console import Console, Watched
+from tests.browser.console import Console, WatchedPage
 from tests.browser.looks import faults_of
 from tests.support.servers import PATIENCE
 
@@ -39,7 +39,7 @@ def status_of(console: Console, token: str) -> int:
     return requests.get(f"{console.base}/v1/transactional-groups", headers=headers, timeout=PATIENCE).status_code
 
 
-def test_a_transport_is_paused_and_goes_on(watched: Watched, transport: str) -> None:
+def test_a_transport_is_paused_and_goes_on(watched: WatchedPage, transport: str) -> None:
     watched.sign_in(watched.console.link("--operator"))
     page = watched.page
     page.get_by_role("link", name="Queues", exact=True).click()
@@ -53,7 +53,9 @@ def test_a_transport_is_paused_and_goes_on(watched: Watched, transport: str) -> 
     assert faults_of(watched, "the form by which operators pause") == []
 
 
-def test_a_list_is_paused_and_its_message_waits_until_somebody_goes_on(watched: Watched, announcements: int) -> None:
+def test_a_list_is_paused_and_its_message_waits_until_somebody_goes_on(
+    watched: WatchedPage, announcements: int
+) -> None:
     console, page = watched.console, watched.page
     watched.sign_in(console.link())
     page.get_by_role("link", name="Queues", exact=True).click()
@@ -78,7 +80,7 @@ def test_a_list_is_paused_and_its_message_waits_until_somebody_goes_on(watched: 
     expect(outcome).not_to_contain_text("wrong prices")
 
 
-def test_a_setting_of_an_account_is_changed_and_a_faulty_one_refused_at_its_field(watched: Watched) -> None:
+def test_a_setting_of_an_account_is_changed_and_a_faulty_one_refused_at_its_field(watched: WatchedPage) -> None:
     watched.sign_in(watched.console.link("--operator"))
     watched.expected |= {422}
     page = watched.page
@@ -99,7 +101,7 @@ def test_a_setting_of_an_account_is_changed_and_a_faulty_one_refused_at_its_fiel
     expect(name).to_have_value("Acme of the browser")
 
 
-def test_a_key_is_shown_once_rotated_and_revoked(watched: Watched) -> None:
+def test_a_key_is_shown_once_rotated_and_revoked(watched: WatchedPage) -> None:
     watched.sign_in(watched.console.link())
     console, page = watched.console, watched.page
     page.get_by_role("link", name="Keys", exact=True).click()
@@ -124,7 +126,7 @@ def test_a_key_is_shown_once_rotated_and_revoked(watched: Watched) -> None:
     assert status_of(console, second) == 401
 
 
-def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: Watched) -> None:
+def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: WatchedPage) -> None:
     watched.sign_in(watched.console.link("--operator"))
     page = watched.page
     watched.expected |= {422}

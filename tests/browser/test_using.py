@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.console import BUSY, GONE, REFUSAL, Console, Watched
+from tests.browser.console import BUSY, GONE, REFUSAL, Console, WatchedPage
 from tests.browser.looks import faults_of
 from tests.support.servers import wait_until
 
 
 @pytest.fixture
-def signed_in(watched: Watched) -> Watched:
+def signed_in(watched: WatchedPage) -> WatchedPage:
     """With a key of the level `standard`."""
     watched.enter("standard")
     return watched
 
 
-def test_a_message_is_followed_live_from_acceptance_to_its_click(signed_in: Watched) -> None:
+def test_a_message_is_followed_live_from_acceptance_to_its_click(signed_in: WatchedPage) -> None:
     console, page, address = signed_in.console, signed_in.page, "mei@example.com"
     uuid = console.send(address)
     signed_in.open(f"/console/messages/{uuid}")
@@ -29,7 +29,7 @@ def test_a_message_is_followed_live_from_acceptance_to_its_click(signed_in: Watc
     assert page.evaluate("window.stayed"), "the page was loaded anew"
 
 
-def test_a_blind_reader_finds_why_a_message_failed(signed_in: Watched) -> None:
+def test_a_blind_reader_finds_why_a_message_failed(signed_in: WatchedPage) -> None:
     page = signed_in.page
     page.get_by_role("link", name="Messages", exact=True).click()
     page.get_by_label("Address or uuid").fill(GONE)
@@ -39,7 +39,7 @@ def test_a_blind_reader_finds_why_a_message_failed(signed_in: Watched) -> None:
     expect(page.get_by_role("region", name="What became of it")).to_contain_text("nobody of that name lives here")
 
 
-def test_the_frame_with_a_mail_runs_nothing_and_its_links_do_nothing(signed_in: Watched) -> None:
+def test_the_frame_with_a_mail_runs_nothing_and_its_links_do_nothing(signed_in: WatchedPage) -> None:
     console, page = signed_in.console, signed_in.page
     script = "<script>document.body.textContent = 'It ran'; top.location = '/console'</script>"
     uuid = console.send(
@@ -56,7 +56,7 @@ def test_the_frame_with_a_mail_runs_nothing_and_its_links_do_nothing(signed_in: 
     signed_in.faults.clear()
 
 
-def test_a_blind_reader_sends_a_message_and_finds_why_it_failed(signed_in: Watched) -> None:
+def test_a_blind_reader_sends_a_message_and_finds_why_it_failed(signed_in: WatchedPage) -> None:
     page, address = signed_in.page, "moved@customers.example"
     signed_in.console.relay.reply(address, REFUSAL)
     page.get_by_role("link", name="Stored messages", exact=True).click()
@@ -69,7 +69,7 @@ def test_a_blind_reader_sends_a_message_and_finds_why_it_failed(signed_in: Watch
     expect(outcome).to_contain_text("nobody of that name lives here", timeout=30_000)
 
 
-def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: Watched) -> None:
+def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: WatchedPage) -> None:
     console, page, address = signed_in.console, signed_in.page, "again@customers.example"
     console.relay.reply(address, REFUSAL)
     uuid = console.send(address, group_name="Tried again")
@@ -102,7 +102,7 @@ def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: 
     wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
 
 
-def test_what_a_restore_holds_is_released_by_an_operator(watched: Watched) -> None:
+def test_what_a_restore_holds_is_released_by_an_operator(watched: WatchedPage) -> None:
     """The message is held as a restore holds it: by the row of its queue entry."""
     console, page, address = watched.console, watched.page, "held@customers.example"
     console.relay.reply(address, "451 4.7.1 Try again later")
@@ -126,7 +126,7 @@ def test_what_a_restore_holds_is_released_by_an_operator(watched: Watched) -> No
     wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
 
 
-def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Watched) -> None:
+def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: WatchedPage) -> None:
     console, page = signed_in.console, signed_in.page
     uuid = console.send("xena@example.com")
     wait_until(lambda: console.state(uuid) == "failed", "it is refused")
@@ -137,7 +137,7 @@ def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Wa
     expect(page.locator(".title .state")).to_have_text("delivered", timeout=30_000)
 
 
-def test_keys_lead_to_pages_and_to_the_search(signed_in: Watched) -> None:
+def test_keys_lead_to_pages_and_to_the_search(signed_in: WatchedPage) -> None:
     page = signed_in.page
     page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keys")
@@ -154,7 +154,7 @@ def test_keys_lead_to_pages_and_to_the_search(signed_in: Watched) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Acme")
 
 
-def test_the_first_stop_of_the_keyboard_skips_to_the_content(signed_in: Watched) -> None:
+def test_the_first_stop_of_the_keyboard_skips_to_the_content(signed_in: WatchedPage) -> None:
     page = signed_in.page
     signed_in.open("/console/messages")
     page.keyboard.press("Tab")
@@ -165,7 +165,7 @@ def test_times_are_in_the_zone_of_the_reader(browser: Browser, console: Console)
     times_by_zone = {}
     for zone in ("UTC", "Pacific/Kiritimati"):
         context = browser.new_context(timezone_id=zone, locale="en-AU")
-        watched = Watched(context.new_page(), console)
+        watched = WatchedPage(context.new_page(), console)
         context.add_cookies([console.session("standard")])
         watched.open(f"/console/messages?email={BUSY}")
         moment = watched.page.locator("tbody time").first
@@ -177,7 +177,7 @@ def test_times_are_in_the_zone_of_the_reader(browser: Browser, console: Console)
 
 def test_everything_works_without_scripts(browser: Browser, console: Console) -> None:
     context = browser.new_context(java_script_enabled=False)
-    watched = Watched(context.new_page(), console)
+    watched = WatchedPage(context.new_page(), console)
     page = watched.page
     context.add_cookies([console.new_session("standard")])
     watched.open("/console")
@@ -192,7 +192,7 @@ def test_everything_works_without_scripts(browser: Browser, console: Console) ->
     context.close()
 
 
-def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: Watched) -> None:
+def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: WatchedPage) -> None:
     console, page = watched.console, watched.page
     watched.sign_in(console.link())
     watched.open("/console/stored-messages")
@@ -222,7 +222,7 @@ def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: Wat
     expect(page.locator(".title .state")).to_have_text("delivered", timeout=30_000)
 
 
-def test_a_version_of_a_stored_message_is_compared_and_written_back(watched: Watched) -> None:
+def test_a_version_of_a_stored_message_is_compared_and_written_back(watched: WatchedPage) -> None:
     console, page = watched.console, watched.page
     watched.sign_in(console.link())
     watched.open("/console/stored-messages")
@@ -246,7 +246,7 @@ def test_a_version_of_a_stored_message_is_compared_and_written_back(watched: Wat
     expect(page.get_by_label("HTML body", exact=True)).to_have_value("<p>one</p>\n<p>two</p>")
 
 
-def test_the_records_of_a_new_domain_are_copied(watched: Watched) -> None:
+def test_the_records_of_a_new_domain_are_copied(watched: WatchedPage) -> None:
     console, page = watched.console, watched.page
     watched.sign_in(console.link())
     page.keyboard.type("gd")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from playwright.sync_api import Locator, Page, expect
 
 from app.clock import now
-from tests.browser.console import Watched
+from tests.browser.console import WatchedPage
 from tests.support.servers import wait_until
 from tests.support.webhook_receiver import Receiver, Reply
 
@@ -26,7 +26,7 @@ def uuids_since(receiver: Receiver, hits: int) -> set[str]:
     return {str(event.get("uuid")) for hit in receiver.hits[hits:] for event in hit.events}
 
 
-def test_a_webhook_that_fails_is_seen_mended_and_replayed(watched: Watched) -> None:
+def test_a_webhook_that_fails_is_seen_mended_and_replayed(watched: WatchedPage) -> None:
     console, page, since = watched.console, watched.page, now()
     with Receiver(BROKEN, host=HOST) as receiver:
         watched.sign_in(console.link())

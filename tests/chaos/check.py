@@ -15,7 +15,7 @@ from tests.chaos import check_events, check_messages, check_runs
 from tests.chaos.facts import Facts, Person
 from tests.chaos.limits import Limits
 from tests.chaos.promises import CHECKS
-from tests.chaos.record import SUBJECT, Course, Request, Seen, is_text
+from tests.chaos.record import SUBJECT, Course, Request, RoundRecord, is_text
 
 CLOSING = {"sent", "bounced", "failed"}
 """The steps of which a timeline has exactly one."""
@@ -60,7 +60,7 @@ class Result:
         self.broken.append(words)
 
 
-def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
+def check(seen: RoundRecord, facts: Facts, course: Course, limits: Limits) -> Result:
     texts = sum(map(is_text, seen.accepted))
     result = Result(mails=len(seen.accepted) - texts, texts=texts)
     result.lost = len(check_messages.lost(seen))
@@ -90,7 +90,7 @@ def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
     return result
 
 
-def _check_requests(result: Result, seen: Seen, limits: Limits) -> None:
+def _check_requests(result: Result, seen: RoundRecord, limits: Limits) -> None:
     failed = [request for request in seen.requests if request.status is None or request.status >= 300]
     result.refused = len(failed)
     conflicts = [request for request in failed if request.status == 409]
@@ -133,7 +133,7 @@ def _wrong_refusals(
     yield "other refusals", [f"{request.kind}: {request.status} {request.trouble}" for request in other]
 
 
-def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
+def _check_undone(result: Result, seen: RoundRecord, facts: Facts) -> None:
     """What a request writes is there completely or not at all, and never twice."""
     people = Counter(person.address for person in facts.people if person.subject == SUBJECT and person.address)
     result.complain("recipients written twice", [address for address, count in people.items() if count > 1])
@@ -189,7 +189,7 @@ def _shown_otherwise(facts: Facts) -> list[str]:
     ]
 
 
-def _without_values(seen: Seen, facts: Facts) -> list[str]:
+def _without_values(seen: RoundRecord, facts: Facts) -> list[str]:
     """Of contacts that are still there."""
     return [
         f"{address} is {facts.values[account, address]}, not {name}"
@@ -198,7 +198,7 @@ def _without_values(seen: Seen, facts: Facts) -> list[str]:
     ]
 
 
-def _check_times(result: Result, seen: Seen, course: Course, limits: Limits) -> None:
+def _check_times(result: Result, seen: RoundRecord, course: Course, limits: Limits) -> None:
     accepted = [request.ended for request in seen.requests if request.status is not None and request.status < 300]
     mails, texts = (
         [mail.time for mail in sent_messages if mail.step == "taken"] for sent_messages in (seen.mails, seen.texts)

@@ -10,14 +10,14 @@ from app.services import make_services
 from app.settings import from_environment
 from tests.chaos.check import broken_groups
 from tests.chaos.facts import Facts, facts
-from tests.chaos.record import Seen
+from tests.chaos.record import RoundRecord
 from tests.chaos.stage import Stage
 from tests.support.servers import scratch_database
 
 SETTLED = ("delivered", "sent", "bounced", "failed")
 
 
-def complaints(stage: Stage, seen: Seen, command: Callable[..., object] | None = None) -> list[str]:
+def complaints(stage: Stage, seen: RoundRecord, command: Callable[..., object] | None = None) -> list[str]:
     """Restores the second backup, or the only one, and checks it. `command` runs the restore."""
     began, file = stage.backups[:2][-1]
     with contextlib.ExitStack() as kept:
@@ -34,7 +34,7 @@ def complaints(stage: Stage, seen: Seen, command: Callable[..., object] | None =
     ]
 
 
-def broken(began: float, seen: Seen, live: Facts, restored: Facts) -> Iterator[tuple[str, list[str]]]:
+def broken(began: float, seen: RoundRecord, live: Facts, restored: Facts) -> Iterator[tuple[str, list[str]]]:
     """What is wrong about a restored backup that began at that moment."""
     uuids = {person.uuid for person in restored.people}
     accepted = {to for to, moment in seen.answered.items() if moment < began}

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.chaos import check_runs
 from tests.chaos.facts import Facts, Person
-from tests.chaos.record import WEBHOOK_SPACING, Course, Delivery, Seen
+from tests.chaos.record import WEBHOOK_SPACING, Course, Delivery, RoundRecord
 
 OUTCOMES = {"delivered": ("sent",), "sent": ("sent",), "bounced": ("bounced",), "failed": ("failed",)}
 """State of a recipient -> its events."""
@@ -22,7 +22,7 @@ connection the receiver closes is sent once more at once, on a new one."""
 Broken = Iterator[tuple[str, list[str]]]
 
 
-def broken(account: str, seen: Seen, facts: Facts) -> Broken:
+def broken(account: str, seen: RoundRecord, facts: Facts) -> Broken:
     """The violated guarantees of the deliveries to the account's webhook, each with examples."""
     deliveries = [delivery for delivery in seen.deliveries if delivery.account == account]
     yield "deliveries without a valid signature", [delivery.jti for delivery in deliveries if not delivery.signed]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.chaos.facts import Facts, Person
 from tests.chaos.limits import Limits
-from tests.chaos.record import SUBJECT, Course, Mail, Seen, is_text
+from tests.chaos.record import SUBJECT, Course, Mail, RoundRecord, is_text
 
 WINDOW = 2
 """Texts that await their answer on a bind at once: as many as a sender has connections (docs/sms.md#smpp)."""
@@ -20,13 +20,13 @@ Name = tuple[str, str]
 """Address and subject, which no other message has."""
 
 
-def lost(seen: Seen) -> list[str]:
+def lost(seen: RoundRecord) -> list[str]:
     """The addresses of accepted messages that neither relay nor gateway has taken or refused."""
     answered = _with_step(seen, "taken", "refused")
     return [address for address in _kept(seen) if (address, SUBJECT) not in answered]
 
 
-def broken(seen: Seen, facts: Facts) -> Broken:
+def broken(seen: RoundRecord, facts: Facts) -> Broken:
     """Each accepted recipient got the message or was refused, and its state says so."""
     taken, refused = _with_step(seen, "taken"), _with_step(seen, "refused")
     people = {person.mail: person for person in facts.people}
@@ -59,12 +59,12 @@ def broken(seen: Seen, facts: Facts) -> Broken:
     yield from _broken_forgetting(seen, facts)
 
 
-def _kept(seen: Seen) -> dict[str, str]:
+def _kept(seen: RoundRecord) -> dict[str, str]:
     """The accepted messages to people who were not forgotten."""
     return {address: uuid for address, uuid in seen.accepted.items() if address not in seen.forgotten}
 
 
-def _broken_forgetting(seen: Seen, facts: Facts) -> Broken:
+def _broken_forgetting(seen: RoundRecord, facts: Facts) -> Broken:
     """Those who were forgotten are gone, their messages have ended, and nobody else has lost the address."""
     there = {person.address for person in facts.people}.union(*facts.contacts.values())
     yield "forgotten people that are still there", sorted(seen.forgotten & there)
@@ -84,7 +84,7 @@ def _broken_forgetting(seen: Seen, facts: Facts) -> Broken:
     )
 
 
-def _with_step(seen: Seen, *steps: str) -> set[Name]:
+def _with_step(seen: RoundRecord, *steps: str) -> set[Name]:
     return {(mail.to, mail.subject) for mail in (*seen.mails, *seen.texts) if mail.step in steps}
 
 
@@ -100,7 +100,7 @@ def _state(person: Person, taken: set[Name], refused: set[Name], confirmed: set[
 # ------------------------------------------------------------------------------------------ second copies
 
 
-def early(seen: Seen) -> list[Mail]:
+def early(seen: RoundRecord) -> list[Mail]:
     """All copies of messages but the last one of each."""
     copies: dict[Name, list[Mail]] = defaultdict(list)
     for mail in (*seen.mails, *seen.texts):
@@ -109,7 +109,7 @@ def early(seen: Seen) -> list[Mail]:
     return [mail for copies_of_mail in copies.values() for mail in copies_of_mail[:-1]]
 
 
-def broken_doubles(seen: Seen, course: Course, limits: Limits) -> Broken:
+def broken_doubles(seen: RoundRecord, course: Course, limits: Limits) -> Broken:
     """Each early copy had no answer, or was in flight when its connection was cut, or its sender killed or
     suspended."""
     copies = early(seen)

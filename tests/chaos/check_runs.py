@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.chaos.facts import Facts
-from tests.chaos.record import SUBJECT, Seen
+from tests.chaos.record import SUBJECT, RoundRecord
 from tests.chaos.series import PASSED
 
 Broken = Iterator[tuple[str, list[str]]]
 
 
-def broken(seen: Seen, facts: Facts) -> Broken:
+def broken(seen: RoundRecord, facts: Facts) -> Broken:
     """The violated guarantees, each with examples."""
     began = Counter((run.account, run.address) for run in facts.runs)
     yield (

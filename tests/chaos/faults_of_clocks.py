@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from app.db.models import QueueEntry, Send
 from tests.chaos.promises import Promise
-from tests.chaos.record import Seen, say_mode
+from tests.chaos.record import RoundRecord, say_mode
 from tests.chaos.registry import fault
 from tests.chaos.stage import Stage
 from tests.support.servers import wait_until
@@ -32,7 +32,7 @@ def _wrong_by(stage: Stage, seconds: int) -> None:
     say_mode(stage.folder / "clock", "0")
 
 
-def _was_wrong(stage: Stage, _seen: Seen) -> list[str]:
+def _was_wrong(stage: Stage, _seen: RoundRecord) -> list[str]:
     """The step has reached the service: sends have been accepted at such times."""
     far = timedelta(seconds=STEP / 2)
     with stage.services.database.read() as session:

@@ -28,7 +28,7 @@ from tests.chaos.faults_of_operators import (
 )
 from tests.chaos.limits import Limits
 from tests.chaos.promises import Promise
-from tests.chaos.record import Seen, say_mode
+from tests.chaos.record import RoundRecord, say_mode
 from tests.chaos.registry import PROCESSES, RESTART, fault, run_again
 from tests.chaos.stage import NAMES, Stage
 from tests.support.next_release import CONTRACTED, copy_code, write_next_migrations
@@ -52,7 +52,7 @@ def _unkilled(stage: Stage) -> list[str]:
 # ------------------------------------------------------------------------------------------ commands
 
 
-def _after_import(stage: Stage, _seen: Seen) -> list[str]:
+def _after_import(stage: Stage, _seen: RoundRecord) -> list[str]:
     """Each row of the file is one contact with its values."""
     with stage.services.database.read() as session:
         imported = select(Contact.email, Contact.values).where(Contact.email.like("imported-%"))
@@ -76,7 +76,7 @@ def import_killed(stage: Stage, chance: random.Random) -> None:
     stage.command_with_kills(chance, "contacts", "import", str(file), *into, "--resume")
 
 
-def _after_pauses(stage: Stage, _seen: Seen) -> list[str]:
+def _after_pauses(stage: Stage, _seen: RoundRecord) -> list[str]:
     """Nothing is paused, and each pause was made once."""
     with stage.services.database.read() as session:
         paused = session.scalars(select(SendPause).where(SendPause.resumed_time.is_(None))).all()
@@ -127,7 +127,7 @@ def _restarted(stage: Stage, between: Callable[[], object] = lambda: None) -> fl
     return began
 
 
-def _after_backup(stage: Stage, seen: Seen) -> list[str]:
+def _after_backup(stage: Stage, seen: RoundRecord) -> list[str]:
     """The backup is whole, and nothing is left of those that were killed."""
     (_, file), *_ = stage.backups
     left = [path.name for path in file.parent.iterdir() if path != file]
@@ -145,7 +145,7 @@ def backup_killed(stage: Stage, chance: random.Random) -> None:
     stage.backups.append((began, max(folder.glob("tms-*.zip"))))
 
 
-def _after_restore(stage: Stage, seen: Seen) -> list[str]:
+def _after_restore(stage: Stage, seen: RoundRecord) -> list[str]:
     """The restore that gets through is as good as one that was never killed."""
     with_kills = partial(stage.command_with_kills, random.Random(stage.seed))
     return [*check_backup.complaints(stage, seen, with_kills), *_unkilled(stage)]
@@ -218,7 +218,7 @@ def purge_killed(stage: Stage, chance: random.Random) -> float:
     return run_again(stage)
 
 
-def _after_bulk_actions(stage: Stage, _seen: Seen) -> list[str]:
+def _after_bulk_actions(stage: Stage, _seen: RoundRecord) -> list[str]:
     """Each action has ended, and has requeued all that it was about."""
     with stage.services.database.read() as session:
         actions = session.scalars(select(BulkAction)).all()

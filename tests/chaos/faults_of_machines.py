@@ -19,7 +19,7 @@ import requests
 from tests.chaos.disk import fill
 from tests.chaos.limits import Limits
 from tests.chaos.promises import Promise
-from tests.chaos.record import SUBJECT, Seen, words_for
+from tests.chaos.record import SUBJECT, RoundRecord, words_for
 from tests.chaos.registry import IN_FLIGHT, PROCESSES, RESTART, STARTED_AGAIN, fault, run_again
 from tests.chaos.stage import START_WITHIN, Setup, Stage
 from tests.support.servers import free_port, wait_until
@@ -157,7 +157,7 @@ def _limit_memory(pid: int, most: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_AS, (most, hard))
 
 
-def _after_rivals(stage: Stage, _seen: Seen) -> list[str]:
+def _after_rivals(stage: Stage, _seen: RoundRecord) -> list[str]:
     """Each launcher that was one too many has said so."""
     said = stage.service.output().count("the service already runs in DATA_DIR")
     return [] if said == RIVALS else [f"{said} of {RIVALS} second services said that one runs already"]

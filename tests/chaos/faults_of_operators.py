@@ -15,7 +15,7 @@ from app.db.models import Group, Recipient, Send
 from tests.chaos import check_backup
 from tests.chaos.limits import Limits
 from tests.chaos.promises import Promise
-from tests.chaos.record import Seen, read_mails, say_mode
+from tests.chaos.record import RoundRecord, read_mails, say_mode
 from tests.chaos.registry import PROCESSES, RESTART, fault, run_again
 from tests.chaos.stage import NAMES, Stage
 from tests.support.servers import wait_until
@@ -29,7 +29,7 @@ REST = 150.0
 # ------------------------------------------------------------------------------------------ rotations
 
 
-def _after_key_rotations(stage: Stage, _seen: Seen) -> list[str]:
+def _after_key_rotations(stage: Stage, _seen: RoundRecord) -> list[str]:
     """Within the overlap each secret works, and after a rotation without one only the newest."""
     troubles = []
     for name in NAMES[:2]:
@@ -55,7 +55,7 @@ def key_rotated(stage: Stage, chance: random.Random) -> None:
         stage.tokens[name] = made["token"]
 
 
-def after_secret_rotations(stage: Stage, _seen: Seen) -> list[str]:
+def after_secret_rotations(stage: Stage, _seen: RoundRecord) -> list[str]:
     """Links of mails that were sent before, between and after the rotations work, and all secrets are encrypted under
     the newest key."""
     links = list(dict.fromkeys(mail.link for mail in read_mails(stage.folder / "relay.log") if mail.link))
@@ -108,7 +108,7 @@ def backup_running(stage: Stage, _chance: random.Random) -> None:
 # ------------------------------------------------------------------------------------------ purging and forgetting
 
 
-def after_purging(stage: Stage, _seen: Seen) -> list[str]:
+def after_purging(stage: Stage, _seen: RoundRecord) -> list[str]:
     """In the end the content of all sends is purged."""
     stage.kill(*stage.pids(PROCESSES["scheduler"]))
     try:
@@ -167,7 +167,7 @@ def _forget(stage: Stage, address: str) -> bool:
     return bool(stage.command(*command, statuses=(0, 1))["complete"])
 
 
-def after_forgetting(stage: Stage, seen: Seen) -> list[str]:
+def after_forgetting(stage: Stage, seen: RoundRecord) -> list[str]:
     seen.forgotten = set(stage.forgotten)
     return []
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import requests
 
-from tests.chaos.record import LONG, SUBJECT, Request, Seen, Whole, digest
+from tests.chaos.record import LONG, SUBJECT, Request, RoundRecord, Whole, digest
 from tests.chaos.stage import Account, Stage
 
 PATIENCE = 40.0
@@ -47,7 +47,7 @@ class Load:
     def __init__(
         self, stage: Stage, chance: random.Random, slowly: float = 1.0, *, with_automations: bool = False
     ) -> None:
-        self.seen = Seen()
+        self.seen = RoundRecord()
         self._slowly = slowly
         self._stage = stage
         self._stopping = threading.Event()

@@ -93,7 +93,7 @@ class Whole:
 
 
 @dataclass(slots=True)
-class Seen:
+class RoundRecord:
     """Everything that a round has recorded."""
 
     requests: list[Request] = field(default_factory=list)

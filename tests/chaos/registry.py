@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from tests.chaos.limits import Limits
 from tests.chaos.promises import Promise
-from tests.chaos.record import Seen
+from tests.chaos.record import RoundRecord
 from tests.chaos.stage import Setup, Stage
 
 Strike = Callable[[Stage, random.Random], float | None]
 """Returns, once all processes run, the moment at which they were killed or the service was started again."""
 
-Afterwards = Callable[[Stage, Seen], list[str]]
+Afterwards = Callable[[Stage, RoundRecord], list[str]]
 """Returns the complaints."""
 
 PROCESSES = {

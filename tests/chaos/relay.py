@@ -60,7 +60,7 @@ class Relay:
         raise Cut
 
 
-class Recorded(Session):
+class RecordedSession(Session):
     """One connection."""
 
     def __init__(self, link: socket.socket, relay: Relay) -> None:
@@ -178,7 +178,7 @@ def serve(port: int, folder: Path, seed: str) -> None:
     while True:
         link, _ = listener.accept()
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=Recorded(link, relay).run, daemon=True).start()
+        threading.Thread(target=RecordedSession(link, relay).run, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from tests.chaos import series
 from tests.chaos.disk import small_disk
 from tests.chaos.facts import COUNTERS
 from tests.chaos.record import WEBHOOK_SPACING, Delivery, MailStep, read_deliveries, read_mails
-from tests.support.launched import ROOT, Launched
+from tests.support.launched import ROOT, LaunchedService
 from tests.support.postgres_process import PostgresProcess
 from tests.support.servers import free_port, redis_server, scratch_database, short_folder, wait_until
 
@@ -107,7 +107,7 @@ class Stage:
         self._peers: dict[str, subprocess.Popen[bytes]] = {}
         settings = {**self._settings(), **urls, **self._proxied_url(), **given}
         prefix = BOUND_BY_MODES if setup.bound_by_modes and os.geteuid() == 0 else ()
-        self.service = Launched(folder, [*prefix, sys.executable, "-m", "app.launcher"], **settings)
+        self.service = LaunchedService(folder, [*prefix, sys.executable, "-m", "app.launcher"], **settings)
         self.accounts: list[Account] = []
         self.tokens = {name: _token(name) for name in NAMES}
         """Account -> the key that its clients use now."""

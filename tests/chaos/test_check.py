@@ -11,7 +11,7 @@ from tests.chaos import check_backup
 from tests.chaos.check import check
 from tests.chaos.facts import Facts, Person, Run
 from tests.chaos.limits import Limits
-from tests.chaos.record import Course, Delivery, Mail, Request, Seen, Whole
+from tests.chaos.record import Course, Delivery, Mail, Request, RoundRecord, Whole
 from tests.chaos.series import PASSED, SENDING
 
 COURSE = Course(struck=100.0, ended=110.0, up=110.0, load_ended=120.0, kills=(107.05,))
@@ -106,7 +106,7 @@ class World:
     def broken(self, limits: Limits | None = None) -> list[str]:
         """The violated guarantees that the checker detects."""
         accepted = {person.address: person.uuid for person in self.people if person.address not in (CAT, DAN, "")}
-        seen = Seen(
+        seen = RoundRecord(
             requests=self.requests,
             accepted=accepted | self.accepted,
             never_answered=self.never_answered,
@@ -655,7 +655,7 @@ def test_a_message_to_a_forgotten_person_ends(without_ann: World) -> None:
 
 def in_backup(world: World, restored: Facts) -> list[str]:
     """What is wrong about a backup that was begun after all requests had been answered."""
-    seen = Seen(mails=world.mails, texts=world.texts, accepted={ANN: f"uuid of {ANN}"}, answered={ANN: 105.0})
+    seen = RoundRecord(mails=world.mails, texts=world.texts, accepted={ANN: f"uuid of {ANN}"}, answered={ANN: 105.0})
     all_broken = check_backup.broken(106.0, seen, world.facts(), restored)
     return [f"{what}: {', '.join(examples)}" for what, examples in all_broken if examples]
 

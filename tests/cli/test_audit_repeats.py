@@ -24,7 +24,7 @@ from tests.support.rows import Rows
 from tests.support.tenants import Tenant, unique
 
 URL = "https://hooks.example.com/in"
-OF_NO_ACCOUNT = ("accounts", "transports", "seed")
+NOUNS_WITHOUT_ACCOUNT = ("accounts", "transports", "seed")
 AUTOMATION = {
     "kind": "advanced",
     "trigger": "REST API Contact Created",
@@ -45,7 +45,7 @@ class World:
     def run(self, line: str) -> bool:
         """Runs a command, which may be refused; returns whether it was not."""
         words = shlex.split(line)
-        named = () if words[0] in OF_NO_ACCOUNT else ("--account", self.tenant.name)
+        named = () if words[0] in NOUNS_WITHOUT_ACCOUNT else ("--account", self.tenant.name)
         return self.cli.run(*words, *named).exit_code == 0
 
     def file(self, name: str, text: str) -> str:

@@ -26,7 +26,7 @@ def test_an_account_is_named_by_its_name_or_id(bare: Cli, tenant: Tenant) -> Non
     assert bare.json("keys", "list", "--account", str(tenant.id)) == by_name
 
 
-OF_ACCOUNTS = (
+ACCOUNT_NOUNS = (
     "keys",
     "domains",
     "senders",
@@ -57,7 +57,7 @@ def test_lists_without_an_account_show_all_accounts(two: tuple[Tenant, Tenant]) 
     for account in two:
         row_of_each_noun(account)
     bare = Cli(two[0].app)
-    for noun in OF_ACCOUNTS:
+    for noun in ACCOUNT_NOUNS:
         rows_of_all = bare.json(noun, "list")
         for account in two:
             account_rows = bare.json(noun, "list", "--account", account.name)

@@ -15,7 +15,7 @@ import yaml
 from transactional_messaging import Client
 
 from app.launcher.screen import SEED
-from tests.support.launched import PATIENT, ROOT, Launched
+from tests.support.launched import PATIENT, ROOT, LaunchedService
 from tests.support.servers import free_port, short_folder
 
 LIBRARY = ROOT / "clients" / "python" / "src"
@@ -83,7 +83,7 @@ ACCOUNTS: list[dict[str, Any]] = [
 class Service:
     """The running service, and the ids of its account for these tests."""
 
-    launched: Launched
+    launched: LaunchedService
     list_id: int
     message_id: int
     automation_id: int
@@ -107,7 +107,7 @@ class Service:
         return {**self.launched.environment, **ours}
 
 
-def seed(launched: Launched, file: Path) -> None:
+def seed(launched: LaunchedService, file: Path) -> None:
     """Adds the account of these tests."""
     file.write_text(yaml.safe_dump({"accounts": ACCOUNTS}), "utf-8")
     command = [sys.executable, "-m", "flask", "--app", "wsgi", "seed", str(file), "--json"]
@@ -121,7 +121,7 @@ def service() -> Iterator[Service]:
     """The service as `make run` starts it."""
     settings = {"SEED": "", "WEBHOOK_ALLOW_PRIVATE": "on", "WEBHOOK_SPACING": "1", "RATE_LIMIT": "off"}
     with short_folder() as folder:
-        launched = Launched(folder, **PATIENT, **settings)
+        launched = LaunchedService(folder, **PATIENT, **settings)
         try:
             launched.start()
             seed(launched, folder / "library.yaml")

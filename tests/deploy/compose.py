@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import yaml
 
 from tests.deploy.engine import Container, Place
-from tests.support.stand_ins import Answer, Typed
+from tests.support.stand_ins import Answer, TypedCommand
 
 LINE = re.compile(r"^([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
 WRONG = 125
@@ -26,7 +26,7 @@ class Compose:
         self._place = place
         self.containers: dict[str, Container] = {}
 
-    def answer(self, typed: Typed) -> Answer:
+    def answer(self, typed: TypedCommand) -> Answer:
         """Carries a command out."""
         try:
             options = parser().parse_args(typed.arguments)

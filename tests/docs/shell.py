@@ -24,7 +24,7 @@ from flask.cli import ScriptInfo
 from app.cli.processes import PROCESSES
 from app.tms import tms
 from tests.docs.world import World
-from tests.support.stand_ins import Answer, StandIns, Typed, stand_ins
+from tests.support.stand_ins import Answer, StandIns, TypedCommand, stand_ins
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """\
@@ -41,7 +41,7 @@ PARSERS = {
     "bench.growth": ("bench.growth", "parse"),
 }
 """The programs behind targets of the Makefile that take ARGS, and what parses these."""
-OF_MAKE = ("MAKE", "MFLAGS", "ARGS")
+MAKE_VARIABLES = ("MAKE", "MFLAGS", "ARGS")
 """How the names of variables begin that `make test` itself has set: they are no part of a block."""
 
 
@@ -105,7 +105,7 @@ def shell(world: World) -> Iterator[Shell]:
         yield Shell(world, programs)
 
 
-def _answer(world: World, typed: Typed) -> Answer:
+def _answer(world: World, typed: TypedCommand) -> Answer:
     answer = {"flask": _flask, "tms": _tms, "make": _make}[typed.program]
     with chdir(typed.folder), world.with_data_dir(typed.data_dir) as world_of_command:
         return answer(world_of_command, typed.arguments, typed.given)
@@ -139,7 +139,7 @@ def _tms(world: World, arguments: list[str], given: bytes) -> Answer:
 
 def _make(_world: World, arguments: list[str], _given: bytes) -> Answer:
     """Whether there is such a target, and whether its program would take the arguments. Nothing is made."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(OF_MAKE)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(MAKE_VARIABLES)}
     command = [shutil.which("make") or "make", "--dry-run", *arguments]
     planned = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     for module, text in PROGRAM.findall(planned.stdout):

@@ -21,24 +21,24 @@ from redis import Redis
 from app.private_folder import OURS
 from tests.e2e.sink import Sink, mail_sink
 from tests.support.blocks import blocks
-from tests.support.launched import PATIENT, ROOT, SEED, Launched
+from tests.support.launched import PATIENT, ROOT, SEED, LaunchedService
 from tests.support.servers import PATIENCE, free_port, redis_server, scratch_database, short_folder, wait_until
 from tests.support.yardstick import slowness
 
 REDIS = r"redis-server|app\.launcher\.python_redis"
 LAUNCHER = r"app\.launcher\s*$"
-Launch = Callable[..., Launched]
+Launch = Callable[..., LaunchedService]
 
 
 @pytest.fixture
 def launch() -> Iterator[Launch]:
     """Creates services, and removes what is left of them."""
-    made: list[Launched] = []
+    made: list[LaunchedService] = []
     with short_folder() as folder:
 
-        def make(name: str = "service", **settings: str) -> Launched:
+        def make(name: str = "service", **settings: str) -> LaunchedService:
             (folder / name).mkdir()
-            made.append(Launched(folder / name, **PATIENT, **settings))
+            made.append(LaunchedService(folder / name, **PATIENT, **settings))
             return made[-1]
 
         yield make
@@ -47,11 +47,11 @@ def launch() -> Iterator[Launch]:
 
 
 @contextmanager
-def started(folder_name: str, **settings: str) -> Iterator[Launched]:
+def started(folder_name: str, **settings: str) -> Iterator[LaunchedService]:
     """A service for several tests; it is removed also when it does not start."""
     with short_folder() as folder:
         (service_folder := folder / folder_name).mkdir()
-        service = Launched(service_folder, **PATIENT, **settings)
+        service = LaunchedService(service_folder, **PATIENT, **settings)
         try:
             service.start()
             yield service
@@ -60,7 +60,7 @@ def started(folder_name: str, **settings: str) -> Iterator[Launched]:
 
 
 @pytest.fixture(scope="module")
-def demo() -> Iterator[Launched]:
+def demo() -> Iterator[LaunchedService]:
     """A service with the demo, in a folder whose name is hard to quote, for tests that leave it as it was."""
     with started("Ünï 100%41 #1? & 'co'", SEED="", WEBHOOK_SPACING="1") as service:
         wait_until(lambda: "curl " in service.output(), "the screen is printed")
@@ -68,28 +68,28 @@ def demo() -> Iterator[Launched]:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Launched]:
+def running() -> Iterator[LaunchedService]:
     """A service with one account, for tests after which it runs as before."""
     with started("service") as service:
         yield service
 
 
-class Relayed:
+class RelayedService:
     """The service of several tests that stop and kill it, with a mail server that counts. Each finds it running: the
     next one starts what a test has ended, and has a new one made when a test failed, whatever that one left behind."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._made = 0
-        self.service: Launched | None = None
+        self.service: LaunchedService | None = None
 
-    def running(self, port: int) -> Launched:
+    def running(self, port: int) -> LaunchedService:
         """It answers."""
         if self.service is None:
             self._made += 1
             (service_folder := self._folder / f"service{self._made}").mkdir()
             relay = f"smtp://127.0.0.1:{port}"
-            self.service = Launched(service_folder, **PATIENT, EMAIL_TRANSPORT_URL=relay, SEND_CONNECTIONS="2")
+            self.service = LaunchedService(service_folder, **PATIENT, EMAIL_TRANSPORT_URL=relay, SEND_CONNECTIONS="2")
             self.service.start()
         elif not self.service.pids():
             self.service.start()
@@ -119,15 +119,17 @@ def sink(relay: tuple[Sink, int]) -> Sink:
 
 
 @pytest.fixture(scope="module")
-def relayed() -> Iterator[Relayed]:
+def relayed() -> Iterator[RelayedService]:
     with short_folder() as folder:
-        relayed_service = Relayed(folder)
+        relayed_service = RelayedService(folder)
         yield relayed_service
         relayed_service.clear()
 
 
 @pytest.fixture
-def service(relayed: Relayed, relay: tuple[Sink, int], request: pytest.FixtureRequest) -> Iterator[Launched]:
+def service(
+    relayed: RelayedService, relay: tuple[Sink, int], request: pytest.FixtureRequest
+) -> Iterator[LaunchedService]:
     """One that runs, which the test may stop and kill, and which sends to `sink`."""
     failed = request.session.testsfailed
     try:
@@ -155,7 +157,7 @@ def paste(screen: str) -> requests.Response:
 # ---------------------------------------------------------------------------------------------- start
 
 
-def test_the_curl_command_of_the_screen_sends_a_message(demo: Launched) -> None:
+def test_the_curl_command_of_the_screen_sends_a_message(demo: LaunchedService) -> None:
     """The newcomer's way: start, copy the command, find the mail in the folder that the screen names, see the event.
     The URL of Redis is derived from the folder's path, and the screen shows the path as it is."""
     screen, before = demo.output(), demo.mails()
@@ -167,7 +169,7 @@ def test_the_curl_command_of_the_screen_sends_a_message(demo: Launched) -> None:
     wait_until(lambda: re.search(r"verified .*sent", demo.output()) is not None, "the event is printed")
 
 
-def test_the_contact_of_the_readme_is_welcomed_by_the_automation_of_the_demo(demo: Launched) -> None:
+def test_the_contact_of_the_readme_is_welcomed_by_the_automation_of_the_demo(demo: LaunchedService) -> None:
     (command,) = [block.text for block in blocks(ROOT / "README.md") if "gold" in block.text]
     url, _, authorization, _, content_type, _, body = shlex.split(command.replace("\\\n", ""))[1:]
     headers = dict(header.split(": ", 1) for header in (authorization, content_type))
@@ -194,7 +196,7 @@ def test_the_published_key_of_a_demo_is_revoked_when_others_can_reach_it(launch:
     assert paste(service.output()).status_code == 202
 
 
-def test_files_of_the_service_are_readable_by_its_user_only(demo: Launched) -> None:
+def test_files_of_the_service_are_readable_by_its_user_only(demo: LaunchedService) -> None:
     """Database, mails, journals, sockets and keys, whatever process created them."""
     before = demo.mails()
     assert paste(demo.output()).status_code == 202
@@ -213,7 +215,7 @@ def mode_of(path: Path) -> int | None:
         return None
 
 
-def test_a_second_start_is_fast_and_finds_all_data(service: Launched, sink: Sink) -> None:
+def test_a_second_start_is_fast_and_finds_all_data(service: LaunchedService, sink: Sink) -> None:
     """Less than 5 seconds to the first answered request, here of work, all processes together and one after
     the other; the stop lost nothing."""
     service.send(addresses(3), group_name="Before a stop")
@@ -226,7 +228,7 @@ def test_a_second_start_is_fast_and_finds_all_data(service: Launched, sink: Sink
     assert service.get("/v1/lists")["size"] == 1
 
 
-def test_a_send_accepted_just_before_a_stop_is_sent_after_the_next_start(service: Launched, sink: Sink) -> None:
+def test_a_send_accepted_just_before_a_stop_is_sent_after_the_next_start(service: LaunchedService, sink: Sink) -> None:
     sink.seconds = 0.5  # all would take 25 seconds
     service.send(addresses(100), group_name="During a stop")
     wait_until(lambda: len(sink.accepted) > 2, "sending has begun")
@@ -267,7 +269,7 @@ def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> Non
     assert service.processor_seconds() < 5 * slowness()
 
 
-def test_two_services_on_one_machine_are_independent(launch: Launch, running: Launched) -> None:
+def test_two_services_on_one_machine_are_independent(launch: Launch, running: LaunchedService) -> None:
     first = launch()
     first.start()
     mails, groups = running.mails(), running.get("/v1/transactional-groups")["size"]
@@ -279,7 +281,7 @@ def test_two_services_on_one_machine_are_independent(launch: Launch, running: La
     assert running.is_ready()
 
 
-def test_a_filter_of_1000_long_values_fits_into_a_request(running: Launched) -> None:
+def test_a_filter_of_1000_long_values_fits_into_a_request(running: LaunchedService) -> None:
     """Up to 1000 elements in a comma list. A much longer line is refused, not read for ever."""
     values = ",".join(f"{number:0200}" for number in range(1000))
     assert running.get("/v1/lists", **{"name:in": values})["size"] == 0
@@ -307,7 +309,7 @@ def test_a_port_in_use_is_reported_in_one_line(launch: Launch) -> None:
         )
 
 
-def test_a_second_service_in_a_data_folder_is_refused(launch: Launch, running: Launched) -> None:
+def test_a_second_service_in_a_data_folder_is_refused(launch: Launch, running: LaunchedService) -> None:
     second = launch(DATA_DIR=str(running.data))
     assert "the service already runs in DATA_DIR=" in one_line(second.refused())
     assert running.is_ready()
@@ -332,7 +334,9 @@ def test_an_invalid_seed_starts_nothing_and_can_be_corrected(launch: Launch) -> 
 # ---------------------------------------------------------------------------------------------- trouble
 
 
-def test_a_killed_sender_loses_nothing_and_duplicates_at_most_messages_in_flight(service: Launched, sink: Sink) -> None:
+def test_a_killed_sender_loses_nothing_and_duplicates_at_most_messages_in_flight(
+    service: LaunchedService, sink: Sink
+) -> None:
     """At most the one message in flight per connection (docs/crash-safety.md)."""
     sink.seconds = 0.05
     service.send(addresses(60), group_name="Killed")
@@ -344,7 +348,7 @@ def test_a_killed_sender_loses_nothing_and_duplicates_at_most_messages_in_flight
     assert sum(sink.accepted.values()) <= 60 + 3 * 2
 
 
-def test_a_flushed_redis_loses_nothing(service: Launched, sink: Sink) -> None:
+def test_a_flushed_redis_loses_nothing(service: LaunchedService, sink: Sink) -> None:
     sink.seconds = 0.1
     service.send(addresses(40))
     with Redis(unix_socket_path=str(service.data / "redis.sock")) as redis:
@@ -355,7 +359,7 @@ def test_a_flushed_redis_loses_nothing(service: Launched, sink: Sink) -> None:
     assert set(sink.accepted.values()) == {1}
 
 
-def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: Launched) -> None:
+def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: LaunchedService) -> None:
     before = running.mails()
     os.kill(running.only_pid(REDIS), signal.SIGKILL)
     running.send(addresses(3))
@@ -363,7 +367,7 @@ def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: Launched) -> N
     wait_until(running.is_ready, "the service is ready again")
 
 
-def test_reload_replaces_the_code_of_all_processes_of_the_launcher(service: Launched, sink: Sink) -> None:
+def test_reload_replaces_the_code_of_all_processes_of_the_launcher(service: LaunchedService, sink: Sink) -> None:
     """The web process waits for a signal when the launcher begins it, and for none when it is replaced."""
     master = min(service.pids("gunicorn"))
     workers = set(service.pids("gunicorn")) - {master}
@@ -377,7 +381,7 @@ def test_reload_replaces_the_code_of_all_processes_of_the_launcher(service: Laun
     wait_until(lambda: sink.accepted["reloaded@example.com"] == 1, "the mail has arrived")
 
 
-def test_a_killed_api_server_is_restarted(running: Launched) -> None:
+def test_a_killed_api_server_is_restarted(running: LaunchedService) -> None:
     """Its leftovers neither keep the port nor answer next to the new one."""
     before, mails = running.pids("gunicorn"), running.mails()
     os.kill(min(before), signal.SIGKILL)
@@ -397,24 +401,28 @@ def test_a_killed_api_server_is_restarted(running: Launched) -> None:
     [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGTERM)],
     ids=["sigterm twice", "both"],
 )
-def test_signals_to_the_process_group_end_everything(service: Launched, signals: tuple[signal.Signals, ...]) -> None:
+def test_signals_to_the_process_group_end_everything(
+    service: LaunchedService, signals: tuple[signal.Signals, ...]
+) -> None:
     """As Ctrl-C alone does, by which the other tests stop their services."""
     service.stop(*signals)
 
 
-def test_a_signal_to_make_alone_ends_everything(service: Launched) -> None:
+def test_a_signal_to_make_alone_ends_everything(service: LaunchedService) -> None:
     service.process.terminate()
     service.process.wait(PATIENCE)
     wait_until(lambda: not service.pids(), "nothing is left")
 
 
-def test_a_killed_launcher_leaves_no_processes(service: Launched) -> None:
+def test_a_killed_launcher_leaves_no_processes(service: LaunchedService) -> None:
     os.kill(service.only_pid(LAUNCHER), signal.SIGKILL)
     assert service.process.wait(PATIENCE) != 0
     wait_until(lambda: not service.pids(), "nothing is left")
 
 
-def test_a_start_right_after_the_launcher_was_killed_waits_for_its_processes(service: Launched, sink: Sink) -> None:
+def test_a_start_right_after_the_launcher_was_killed_waits_for_its_processes(
+    service: LaunchedService, sink: Sink
+) -> None:
     service.send(addresses(100))
     os.kill(service.only_pid(LAUNCHER), signal.SIGKILL)
     assert service.process.wait(PATIENCE) != 0

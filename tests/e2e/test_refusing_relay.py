@@ -11,14 +11,14 @@ from contextlib import closing
 
 import requests
 
-from tests.support.launched import PATIENT, ROOT, TOKEN, Launched
+from tests.support.launched import PATIENT, ROOT, TOKEN, LaunchedService
 from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.unit.transports.mailserver import MailServer
 
 REPLY = "554 5.7.1 Relay access denied"
 
 
-def send(service: Launched, *domains: str) -> None:
+def send(service: LaunchedService, *domains: str) -> None:
     """A send to one person of each domain."""
     recipients = [{"email": f"ann@{domain}.example"} for domain in domains]
     body = {"type": "email", "list_id": 1, "group_name": "Walk", "subject": "Hello", "body_text": "Hello"}
@@ -31,7 +31,7 @@ def send(service: Launched, *domains: str) -> None:
     assert answer.status_code == 202, answer.text
 
 
-def flask(service: Launched, *words: str) -> str:
+def flask(service: LaunchedService, *words: str) -> str:
     """What a command prints; a question is answered with yes."""
     command = [str(ROOT / ".venv" / "bin" / "flask"), "--app", "wsgi", *words]
     ran = subprocess.run(
@@ -41,13 +41,13 @@ def flask(service: Launched, *words: str) -> str:
     return ran.stdout
 
 
-def states(service: Launched) -> list[str]:
+def states(service: LaunchedService) -> list[str]:
     """The states of all messages, the oldest first."""
     with closing(sqlite3.connect(service.data / "tms.sqlite3")) as database:
         return [state for (state,) in database.execute("SELECT state FROM recipients ORDER BY id").fetchall()]
 
 
-def is_noticed(service: Launched) -> bool:
+def is_noticed(service: LaunchedService) -> bool:
     """Whether the relay counts as one that refuses everything."""
     with closing(sqlite3.connect(service.data / "tms.sqlite3")) as database:
         return bool(
@@ -55,7 +55,7 @@ def is_noticed(service: Launched) -> bool:
         )
 
 
-def skip_the_grace(service: Launched) -> None:
+def skip_the_grace(service: LaunchedService) -> None:
     """As after the half minute in which a bulk action can be undone."""
     with closing(sqlite3.connect(service.data / "tms.sqlite3", timeout=PATIENCE)) as database, database:
         database.execute("UPDATE bulk_actions SET due_time = datetime('now')")
@@ -64,7 +64,7 @@ def skip_the_grace(service: Launched) -> None:
 def test_a_relay_that_refuses_everything_is_mended_from_status_alone() -> None:
     with short_folder() as folder, MailServer() as relay:
         relay.always["RCPT"] = REPLY
-        service = Launched(folder, **PATIENT, EMAIL_TRANSPORT_URL=relay.url("?tls=none"), RETRY_DELAY="1")
+        service = LaunchedService(folder, **PATIENT, EMAIL_TRANSPORT_URL=relay.url("?tls=none"), RETRY_DELAY="1")
         try:
             service.start()
             walk(service, relay)
@@ -72,7 +72,7 @@ def test_a_relay_that_refuses_everything_is_mended_from_status_alone() -> None:
             service.clear()
 
 
-def walk(service: Launched, relay: MailServer) -> None:
+def walk(service: LaunchedService, relay: MailServer) -> None:
     """From the first refusal to `all is well`."""
     for number, domain in enumerate(("a", "b"), 1):
         send(service, domain)

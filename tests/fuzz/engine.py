@@ -30,7 +30,7 @@ FOUND = re.compile(r"written to (\S+)")
 
 
 @dataclass
-class Running:
+class FuzzRun:
     """A target that is being fuzzed."""
 
     target: Target
@@ -51,7 +51,7 @@ class Outcome:
     fault: str = ""
 
 
-def start(target: Target, inputs: int, seed: int, folder: Path) -> Running:
+def start(target: Target, inputs: int, seed: int, folder: Path) -> FuzzRun:
     """Begins to fuzz a target. `folder` keeps its inputs between runs, the log, and what made it fail."""
     corpus = folder / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
@@ -68,10 +68,10 @@ def start(target: Target, inputs: int, seed: int, folder: Path) -> Running:
         f"-dict={words}",
         f"-artifact_prefix={folder}/",
     ]
-    return Running(target, folder, _fork(lambda: _fuzz(target, options, corpus), folder / "log"), time.monotonic())
+    return FuzzRun(target, folder, _fork(lambda: _fuzz(target, options, corpus), folder / "log"), time.monotonic())
 
 
-def finish(running: Running, status: int) -> Outcome:
+def finish(running: FuzzRun, status: int) -> Outcome:
     """The outcome of a process that has ended with a wait status; looks for growth in what it has found."""
     log = (running.folder / "log").read_text("utf-8", "replace")
     done, covered = DONE.search(log), COVERED.findall(log)
@@ -85,7 +85,7 @@ def finish(running: Running, status: int) -> Outcome:
     )
 
 
-def start_growth(running: Running) -> Running:
+def start_growth(running: FuzzRun) -> FuzzRun:
     """Begins to look for growth in the inputs that were found."""
     corpus = sorted((running.folder / "corpus").iterdir())
 
@@ -95,10 +95,10 @@ def start_growth(running: Running) -> Running:
                 print(f"{grown} written to {shutil.copy(input_, running.folder / 'grows')}")
                 sys.exit(1)
 
-    return Running(running.target, running.folder, _fork(look, running.folder / "growth"), running.began)
+    return FuzzRun(running.target, running.folder, _fork(look, running.folder / "growth"), running.began)
 
 
-def fault_of_growth(running: Running, status: int) -> str:
+def fault_of_growth(running: FuzzRun, status: int) -> str:
     """What the process that looked for growth has found."""
     if os.waitstatus_to_exitcode(status) == 0:
         return ""
@@ -129,7 +129,7 @@ def _fork(work: Callable[[], None], log: Path) -> int:
     os._exit(0)
 
 
-def _fault(running: Running, log: str) -> str:
+def _fault(running: FuzzRun, log: str) -> str:
     """What was raised, or what libFuzzer says of it, and where the input is."""
     raised, reported, input_match = RAISED.search(log), REPORTED.search(log), FOUND.search(log)
     what = raised[1] if raised else reported[1] if reported else "the process ended"

@@ -16,7 +16,7 @@ import atheris
 assert not any(name.startswith("app.") for name in sys.modules), "code that was imported before is not instrumented"
 INSTRUMENTED = ["app", "schemas", "tests.fuzz.planted"]
 with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(include=INSTRUMENTED):
-    from tests.fuzz.engine import Outcome, Running, fault_of_growth, finish, start, start_growth
+    from tests.fuzz.engine import FuzzRun, Outcome, fault_of_growth, finish, start, start_growth
     from tests.fuzz.planted import PLANTED
     from tests.fuzz.targets import MANY, Target, targets
 
@@ -63,7 +63,7 @@ def _fuzz(chosen: Iterable[Target], seed: int, jobs: int) -> bool:
 
 def _outcomes(chosen: Iterable[Target], seed: int, jobs: int, folder: Path) -> Iterator[Outcome]:
     """Fuzzes the targets, so many at the same time; each is then searched for growth."""
-    waiting, fuzzing, growing = list(chosen), dict[int, Running](), dict[int, tuple[Running, Outcome]]()
+    waiting, fuzzing, growing = list(chosen), dict[int, FuzzRun](), dict[int, tuple[FuzzRun, Outcome]]()
     while waiting or fuzzing or growing:
         while waiting and len(fuzzing) + len(growing) < jobs:
             target = waiting.pop(0)

@@ -146,7 +146,7 @@ def _read_mail(data: bytes) -> None:
         read_reports_about_domain(data)
 
 
-class Received:
+class ReceivingSocket:
     """A socket from which these bytes come, and then the end."""
 
     def __init__(self, data: bytes) -> None:
@@ -168,7 +168,7 @@ def _pdus() -> tuple[bytes, ...]:
 def _read_pdu(data: bytes) -> None:
     """The input is a PDU without its length, so that every change of it is read as a whole."""
     client: Any = SmppClient(parse_smpp_url("smpp://a:b@gateway.example"), None, None)
-    client._socket = Received(struct.pack(">L", len(data) + 4) + data)
+    client._socket = ReceivingSocket(struct.pack(">L", len(data) + 4) + data)
     try:
         pdu = client.read_pdu()
     except (UnreadablePdu, *CONNECTION_ERRORS):

@@ -30,7 +30,7 @@ from tests.support.cases import each
 from tests.support.description import describe
 
 ROOT = Path(__file__).parents[2]
-OF_ONE_OPERATION = {"contacts.create_many": "contacts.create", "sends.dry_run": "sends.create"}
+SHARED_OPERATIONS = {"contacts.create_many": "contacts.create", "sends.dry_run": "sends.create"}
 """Methods for the other form of an operation."""
 CONVENIENCES = {"inbox.wait", "sends.timeline", "sends.wait"}
 """Methods that make several requests."""
@@ -95,7 +95,7 @@ def methods() -> set[str]:
 
 
 def test_there_is_a_method_for_each_operation_and_no_other() -> None:
-    assert methods() - OF_ONE_OPERATION.keys() - CONVENIENCES == operations().keys()
+    assert methods() - SHARED_OPERATIONS.keys() - CONVENIENCES == operations().keys()
 
 
 def test_the_page_of_the_library_lists_them() -> None:

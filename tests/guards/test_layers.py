@@ -356,7 +356,7 @@ def test_every_module_has_a_docstring() -> None:
 
 
 DOORS = ("app.cli", "app.console", "blueprints", "jobs", "schemas")
-OF_WRITERS = {"app.audit.record", "app.audit.audited"}
+AUDIT_WRITERS = {"app.audit.record", "app.audit.audited"}
 """What writes the audit log."""
 READS = {"blueprints.console.audit"}
 """Modules of doors that read the names of all actions."""
@@ -369,6 +369,6 @@ def test_acts_are_recorded_below_the_doors() -> None:
         for source in sources()
         if any(is_in(source.name, door) for door in DOORS) and source.name not in READS
         for imported, line in source.imports()
-        if any(is_in(imported, writer) for writer in OF_WRITERS)
+        if any(is_in(imported, writer) for writer in AUDIT_WRITERS)
     ]
     assert wrong == []

@@ -25,7 +25,7 @@ RULES = [
 RUNBOOK = (FOLDER / "alerts.md").read_text("utf-8")
 SELECTOR = re.compile(r"\b(tms_\w+)(?:\{([^}]*)\})?")
 GROUPED = re.compile(r"\b(?:by|without) \(([^)]*)\)")
-OF_PROMETHEUS = {"le", "instance", "job"}
+PROMETHEUS_LABELS = {"le", "instance", "job"}
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
 
 
@@ -49,9 +49,9 @@ def metric(name: str) -> tuple[str, set[str]]:
 
 @each(("place", "expression"), list(expressions()))
 def test_a_query_selects_metrics_and_labels_that_exist(place: str, expression: str) -> None:
-    known_labels = set(OF_PROMETHEUS)
+    known_labels = set(PROMETHEUS_LABELS)
     for name, selected in SELECTOR.findall(expression):
-        labels = metric(name)[1] | OF_PROMETHEUS
+        labels = metric(name)[1] | PROMETHEUS_LABELS
         assert set(re.findall(r"(\w+)(?:=~|!~|!=|=)\"", selected)) <= labels, (place, name)
         known_labels |= labels
     grouped = {label.strip() for match in GROUPED.findall(expression) for label in match.split(",")}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.documented import documented
-from tests.support.installed import ROOT, Installed, build, new_environment, run
+from tests.support.installed import ROOT, InstalledPackage, build, new_environment, run
 from tests.support.servers import short_folder
 
 INSTALL = documented("docs/operations.md#install")
@@ -29,7 +29,7 @@ def dist() -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="session")
-def installed(dist: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed(dist: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> InstalledPackage:
     """The environment, with what `dist` has."""
     _, install = INSTALL
     return new_environment(tmp_path_factory.mktemp("installed") / "environment", install)

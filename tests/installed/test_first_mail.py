@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from tests.e2e.sink import mail_sink
-from tests.support.installed import Installed
+from tests.support.installed import InstalledPackage
 from tests.support.nameserver import NameServer
 from tests.support.servers import PATIENCE, free_port, wait_until
 
@@ -36,7 +36,7 @@ def paste(command: str) -> requests.Response:
 
 
 def test_a_fresh_machine_sends_its_first_mail(
-    installed: Installed, elsewhere: Path, names: NameServer, capsys: pytest.CaptureFixture[str]
+    installed: InstalledPackage, elsewhere: Path, names: NameServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began, relay = time.monotonic(), free_port()
     settings = {"DATA_DIR": str(elsewhere / "data"), "PORT": str(free_port()), "DNS_RESOLVER": names.address}

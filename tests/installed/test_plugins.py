@@ -7,7 +7,7 @@ from pathlib import Path
 
 import requests
 
-from tests.support.installed import Installed, build
+from tests.support.installed import InstalledPackage, build
 from tests.support.launched import TOKEN
 from tests.support.servers import PATIENCE, wait_until
 
@@ -81,7 +81,7 @@ class Hook:
 
 
 def test_a_package_that_is_installed_beside_the_service_extends_it(
-    installed: Installed, elsewhere: Path, tmp_path: Path
+    installed: InstalledPackage, elsewhere: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     (tmp_path / "tms_pigeons.py").write_text(MODULE)

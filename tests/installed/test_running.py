@@ -13,8 +13,8 @@ import requests
 
 from app.distribution import VERSION
 from tests.support.documented import documented
-from tests.support.installed import PATIENT_ONLY, ROOT, Installed, run
-from tests.support.launched import Launched
+from tests.support.installed import PATIENT_ONLY, ROOT, InstalledPackage, run
+from tests.support.launched import LaunchedService
 from tests.support.servers import PATIENCE, redis_server, short_folder, wait_until
 
 
@@ -26,11 +26,11 @@ def paste(screen: str) -> requests.Response:
     return requests.post(url, data=parts[-1].encode(), headers=headers, timeout=PATIENCE)
 
 
-def test_the_command_says_its_version_wherever_it_is_typed(installed: Installed, elsewhere: Path) -> None:
+def test_the_command_says_its_version_wherever_it_is_typed(installed: InstalledPackage, elsewhere: Path) -> None:
     assert installed.tms(elsewhere, "--version") == f"tms {VERSION}\n"
 
 
-def test_the_data_folder_does_not_depend_on_the_current_one(installed: Installed, elsewhere: Path) -> None:
+def test_the_data_folder_does_not_depend_on_the_current_one(installed: InstalledPackage, elsewhere: Path) -> None:
     """Of root it is where the distribution has such data, of others in their home."""
     ask = (installed.program("python"), "-P", "-c", "from app.settings import Settings; print(Settings().data_dir)")
     home = {"HOME": "/home/ann", "XDG_DATA_HOME": ""}
@@ -38,7 +38,9 @@ def test_the_data_folder_does_not_depend_on_the_current_one(installed: Installed
     assert run(ask, elsewhere, **home).stdout == f"{expected}\n"
 
 
-def test_one_command_runs_the_whole_service_which_sends_a_first_mail(installed: Installed, elsewhere: Path) -> None:
+def test_one_command_runs_the_whole_service_which_sends_a_first_mail(
+    installed: InstalledPackage, elsewhere: Path
+) -> None:
     """The screen names the commands as they are typed here."""
     service = installed.service(elsewhere, "run", SEED="")
     try:
@@ -59,7 +61,7 @@ def test_one_command_runs_the_whole_service_which_sends_a_first_mail(installed: 
 
 
 @pytest.fixture
-def migrated(installed: Installed, elsewhere: Path) -> dict[str, str]:
+def migrated(installed: InstalledPackage, elsewhere: Path) -> dict[str, str]:
     """The settings of processes that are started one by one."""
     where = {"DATA_DIR": str(elsewhere / "data")}
     installed.tms(elsewhere, "db", "upgrade", **where)
@@ -67,7 +69,7 @@ def migrated(installed: Installed, elsewhere: Path) -> dict[str, str]:
 
 
 def test_each_process_is_started_by_a_command_of_its_own(
-    installed: Installed, elsewhere: Path, migrated: dict[str, str]
+    installed: InstalledPackage, elsewhere: Path, migrated: dict[str, str]
 ) -> None:
     """They have the command lines of the others, and end by themselves when they are asked to."""
     patterns = {
@@ -76,7 +78,7 @@ def test_each_process_is_started_by_a_command_of_its_own(
         ("scheduler",): r"-m jobs\.schedule\s*$",
         ("inbound",): r"-m jobs\.inbound\s*$",
     }
-    started: dict[str, Launched] = {}
+    started: dict[str, LaunchedService] = {}
     with redis_server() as redis:
         try:
             for arguments, pattern in patterns.items():
@@ -98,7 +100,7 @@ def test_each_process_is_started_by_a_command_of_its_own(
                 service.clear()
 
 
-def test_an_old_schema_names_the_command_as_it_is_typed_here(installed: Installed) -> None:
+def test_an_old_schema_names_the_command_as_it_is_typed_here(installed: InstalledPackage) -> None:
     with short_folder() as folder:
         output = installed.service(folder, "scheduler").refused()
     assert "run `tms db upgrade`" in output
@@ -111,7 +113,9 @@ def test_the_two_commands_of_the_readme_install_and_run_it(elsewhere: Path, tmp_
     _run_in_place, install_and_run = documented("README.md#two-commands")
     settings = {"UV_TOOL_BIN_DIR": str(programs), "UV_TOOL_DIR": str(tmp_path / "tools"), "UV_PYTHON": sys.executable}
     path = f"{programs}:{os.environ['PATH']}"
-    service = Launched(elsewhere, ["bash", "-ec", install_and_run], PATH=path, PYTHONPATH=PATIENT_ONLY, **settings)
+    service = LaunchedService(
+        elsewhere, ["bash", "-ec", install_and_run], PATH=path, PYTHONPATH=PATIENT_ONLY, **settings
+    )
     try:
         service.start()
         service.send(["ann@example.com"])

@@ -18,8 +18,8 @@ from app.distribution import VERSION
 from tests.rolling.launcher import NEXT, Reload, check_reload
 from tests.rolling.load import Load
 from tests.support.documented import documented
-from tests.support.installed import Installed, build, run
-from tests.support.launched import Launched
+from tests.support.installed import InstalledPackage, build, run
+from tests.support.launched import LaunchedService
 from tests.support.next_release import CONTRACTED, EXPANDED, write_next_migrations
 from tests.support.servers import PATIENCE, free_port, redis_server, wait_until
 
@@ -54,7 +54,9 @@ def next_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def processes(installed: Installed, elsewhere: Path, wheel: Path) -> Iterator[dict[tuple[str, ...], Launched]]:
+def processes(
+    installed: InstalledPackage, elsewhere: Path, wheel: Path
+) -> Iterator[dict[tuple[str, ...], LaunchedService]]:
     """Each started by a command of its own; the API is ready. Afterwards the environment has this version again."""
     with ExitStack() as stack:
         settings = {"REDIS_URL": stack.enter_context(redis_server()), "PORT": str(free_port()), "RATE_LIMIT": "off"}
@@ -77,7 +79,7 @@ def processes(installed: Installed, elsewhere: Path, wheel: Path) -> Iterator[di
 
 
 def test_an_upgrade_refuses_no_request_and_every_process_has_the_new_code(
-    installed: Installed, elsewhere: Path, processes: dict[tuple[str, ...], Launched], next_wheel: Path
+    installed: InstalledPackage, elsewhere: Path, processes: dict[tuple[str, ...], LaunchedService], next_wheel: Path
 ) -> None:
     web = processes["web",]
     (customers,) = web.get("/v1/lists", name="Customers")["_embedded"]["lists"]
@@ -109,7 +111,7 @@ def test_an_upgrade_refuses_no_request_and_every_process_has_the_new_code(
 
 
 def test_tms_run_reloads_the_new_code_and_signs_with_the_rotated_key(
-    installed: Installed, elsewhere: Path, wheel: Path, next_wheel: Path
+    installed: InstalledPackage, elsewhere: Path, wheel: Path, next_wheel: Path
 ) -> None:
     service = installed.service(elsewhere, "run", RATE_LIMIT="off", WEB_WORKERS="2")
     try:
@@ -127,21 +129,21 @@ def test_tms_run_reloads_the_new_code_and_signs_with_the_rotated_key(
         installed.install("--no-deps", "--force-reinstall", wheel)
 
 
-def typed(installed: Installed, folder: Path, data: Path) -> str:
+def typed(installed: InstalledPackage, folder: Path, data: Path) -> str:
     """The output of the commands of the documentation."""
     (commands,) = documented("docs/operations.md#upgrading")
     path = f"{installed.program('tms').parent}:{os.environ['PATH']}"
     return run(["bash", "-ec", commands], folder, PATH=path, DATA_DIR=str(data)).stdout
 
 
-def version(web: Launched) -> str:
+def version(web: LaunchedService) -> str:
     """The version of the API process that answers."""
     text = requests.get(f"{web.base}/metrics", timeout=PATIENCE).text
     (version_text,) = re.findall(r'^tms_build_info{.*version="([^"]+)".*} 1', text, re.MULTILINE)
     return str(version_text)
 
 
-def received(web: Launched) -> Counter[str]:
+def received(web: LaunchedService) -> Counter[str]:
     """How many mails each address got."""
     mails = (email.message_from_bytes(path.read_bytes()) for path in (web.data / "mail").glob("*.eml"))
     return Counter(mail["To"] for mail in mails)

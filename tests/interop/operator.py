@@ -9,7 +9,7 @@ from typing import Any
 
 import requests
 
-from tests.support.launched import ROOT, TOKEN, Launched
+from tests.support.launched import ROOT, TOKEN, LaunchedService
 from tests.support.servers import wait_until
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -20,7 +20,7 @@ PATIENCE = 60.0
 class Operator:
     """Works with one service, by its API and its command line."""
 
-    service: Launched
+    service: LaunchedService
 
     def flask(self, *arguments: str) -> Any:
         """What a command prints as JSON."""

@@ -12,7 +12,7 @@ from app.inbound.kannel import reply_url
 from app.settings import from_environment
 from tests.interop.kannel import Kannel
 from tests.interop.operator import Operator
-from tests.support.launched import SEED, Launched
+from tests.support.launched import SEED, LaunchedService
 from tests.support.servers import short_folder, wait_until
 
 NUMBER = "61400000001"
@@ -26,7 +26,7 @@ def gateway() -> Iterator[tuple[Operator, Kannel]]:
         for name in ("kannel", "service"):
             (folder / name).mkdir()
         kannel = Kannel(folder / "kannel")
-        service = Launched(folder / "service", SMS_TRANSPORT_URL=kannel.url)
+        service = LaunchedService(folder / "service", SMS_TRANSPORT_URL=kannel.url)
         account = {
             **SEED["accounts"][0],
             "lists": [{"name": "Phones", "fields": FIELDS, "stop_words": ["STOP"]}],

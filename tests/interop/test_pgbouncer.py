@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from tests.support.launched import Launched
+from tests.support.launched import LaunchedService
 from tests.support.own_postgres import own_postgres
 from tests.support.servers import free_port, short_folder, wait_until
 
@@ -60,22 +60,22 @@ def pgbouncer(folder: Path, database_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Launched]:
+def service() -> Iterator[LaunchedService]:
     with ExitStack() as stack:
         server, folder = stack.enter_context(own_postgres()), stack.enter_context(short_folder())
         url = stack.enter_context(pgbouncer(folder, server.url))
         (folder / "service").mkdir()
-        launched = Launched(folder / "service", DATABASE_URL=url, WEB_WORKERS="2", SEND_WORKERS="2")
+        launched = LaunchedService(folder / "service", DATABASE_URL=url, WEB_WORKERS="2", SEND_WORKERS="2")
         launched.start()
         stack.callback(launched.clear)
         yield launched
 
 
-def test_each_process_says_that_it_found_a_pooler(service: Launched) -> None:
+def test_each_process_says_that_it_found_a_pooler(service: LaunchedService) -> None:
     assert "a pooler is between this process and PostgreSQL" in service.output()
 
 
-def test_what_many_clients_send_at_once_arrives_once_and_every_answer_is_theirs(service: Launched) -> None:
+def test_what_many_clients_send_at_once_arrives_once_and_every_answer_is_theirs(service: LaunchedService) -> None:
     """A prepared statement of another client's would answer with another client's rows."""
     numbers = range(300)
 

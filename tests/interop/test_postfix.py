@@ -14,7 +14,7 @@ from tests.interop.mailboxes import Mailboxes, mailboxes
 from tests.interop.operator import Operator
 from tests.interop.postfix import PASSWORD, REALM, USER, Postfix, Routes
 from tests.support.certificates import Authority
-from tests.support.launched import Launched
+from tests.support.launched import LaunchedService
 from tests.support.servers import free_port, short_folder, wait_until
 
 ACCEPTED, REFUSED, DEFERRED, BOUNCING = "accepted.test", "refused.test", "deferred.test", "bouncing.test"
@@ -65,7 +65,7 @@ def stage() -> Iterator[Stage]:
         (folder / "service").mkdir()
         relay = Postfix(folder / "postfix", folder / "localhost.pem", routes)
         user = f"{quote(f'{USER}@{REALM}')}:{quote(PASSWORD)}"
-        service = Launched(
+        service = LaunchedService(
             folder / "service",
             EMAIL_TRANSPORT_URL=f"smtp://{user}@localhost:{relay.port}?tls=require",
             SSL_CERT_FILE=str(authority.write(folder / "ca.pem")),

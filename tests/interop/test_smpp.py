@@ -11,7 +11,7 @@ import yaml
 
 from tests.interop.operator import Operator
 from tests.interop.smsc import Gateway, gateway
-from tests.support.launched import SEED, Launched
+from tests.support.launched import SEED, LaunchedService
 from tests.support.servers import short_folder
 
 NUMBER = "61400000001"
@@ -26,7 +26,7 @@ def stage() -> Iterator[Stage]:
         folder = stack.enter_context(short_folder())
         smsc = stack.enter_context(gateway(folder))
         (folder / "service").mkdir()
-        service = Launched(folder / "service", SMS_TRANSPORT_URL=smsc.url, RETRY_DELAY="1")
+        service = LaunchedService(folder / "service", SMS_TRANSPORT_URL=smsc.url, RETRY_DELAY="1")
         account = {
             **SEED["accounts"][0],
             "lists": [{"name": "Phones", "fields": FIELDS, "stop_words": ["STOP"]}],

@@ -25,7 +25,7 @@ from app.sends.delivery.drain import drain
 from app.tracking.feedback_channels import DRY_RUN_PLACEHOLDER
 from tests.support.client import SENDS
 from tests.support.routing import routing_of
-from tests.support.sends import Accepted, SendsApi, file
+from tests.support.sends import AcceptedSend, SendsApi, file
 from tests.support.servers import short_folder
 from tests.support.tenants import new_email, new_mobile, new_tenant
 
@@ -91,7 +91,7 @@ def sender(app: Flask) -> Iterator[Sender]:
         yield api
 
 
-def both(sender: Sender, body: dict[str, Any]) -> tuple[list[dict[str, Any]], Accepted, Path]:
+def both(sender: Sender, body: dict[str, Any]) -> tuple[list[dict[str, Any]], AcceptedSend, Path]:
     """The forecasts of a dry run, and the send that follows, which is delivered, with the folder of its transport."""
     answer = sender.tenant.api.post(f"{SENDS}?dry_run=true", body)
     assert answer.status_code == 200, answer.text

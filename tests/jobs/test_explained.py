@@ -40,7 +40,7 @@ from tests.support.apps import app_with
 from tests.support.nameserver import NameServer
 from tests.support.routing import Routing, routing_of
 from tests.support.rows import Rows
-from tests.support.sends import Accepted, SendsApi
+from tests.support.sends import AcceptedSend, SendsApi
 from tests.support.servers import free_port
 from tests.support.tenants import Tenant, new_email, new_mobile
 from tests.unit.transports.mailserver import MailServer
@@ -76,10 +76,10 @@ class Walk:
         """Commands that name the account where it is needed."""
         return Cli(self.tenant.app, self.tenant.name)
 
-    def mail(self, **changes: Any) -> Accepted:
+    def mail(self, **changes: Any) -> AcceptedSend:
         return self.sends.send(self.sends.email(**changes))
 
-    def text(self, **changes: Any) -> Accepted:
+    def text(self, **changes: Any) -> AcceptedSend:
         return self.sends.send(self.sends.sms(**changes))
 
     def drain(self, **settings: Any) -> None:
@@ -102,14 +102,14 @@ class Walk:
         given = {"email": new_email(), "mobile": new_mobile(), **values}
         return int(self.tenant.new_contact(self.sends.list_id, **given)["id"])
 
-    def fail(self, accepted: Accepted, state: str, reason: str, step: str) -> Accepted:
+    def fail(self, accepted: AcceptedSend, state: str, reason: str, step: str) -> AcceptedSend:
         """Ends a message as a remote server would have it."""
         recipient = accepted.recipient
         self.rows.change([recipient.id], state=state, reason=reason, attempts=1)
         self.rows.add(RecipientStep, recipient_id=recipient.id, time=now(), step=step, detail=reason)
         return accepted
 
-    def explained(self, accepted: Accepted) -> Any:
+    def explained(self, accepted: AcceptedSend) -> Any:
         return Cli(self.tenant.app).json("sends", "explain", accepted.recipients[-1].uuid)
 
     def run(self, written: str) -> int:
@@ -156,7 +156,7 @@ def walk(settings: Settings, tenant: Tenant, tmp_path: Path) -> Iterator[Walk]:
             close_sender_worker(services)
 
 
-Make = Callable[[Walk], Accepted]
+Make = Callable[[Walk], AcceptedSend]
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Case:
 def sent_by(make: Make) -> Make:
     """The message, once a sender has had it."""
 
-    def made(walk: Walk) -> Accepted:
+    def made(walk: Walk) -> AcceptedSend:
         accepted = make(walk)
         walk.drain()
         return accepted
@@ -185,11 +185,11 @@ def sent_by(make: Make) -> Make:
     return made
 
 
-def after(change: Callable[[Walk, Accepted], object], kind: str = "mail", **content: Any) -> Make:
+def after(change: Callable[[Walk, AcceptedSend], object], kind: str = "mail", **content: Any) -> Make:
     """A message that a sender finds changed."""
 
-    def made(walk: Walk) -> Accepted:
-        accepted: Accepted = getattr(walk, kind)(**content)
+    def made(walk: Walk) -> AcceptedSend:
+        accepted: AcceptedSend = getattr(walk, kind)(**content)
         change(walk, accepted)
         walk.drain()
         return accepted
@@ -198,9 +198,9 @@ def after(change: Callable[[Walk, Accepted], object], kind: str = "mail", **cont
 
 
 def to_contact(change: Callable[[Walk, int], object], kind: str = "mail", **content: Any) -> Make:
-    def made(walk: Walk) -> Accepted:
+    def made(walk: Walk) -> AcceptedSend:
         contact_id = walk.contact()
-        accepted: Accepted = getattr(walk, kind)(recipients=[{"contact_id": contact_id}], **content)
+        accepted: AcceptedSend = getattr(walk, kind)(recipients=[{"contact_id": contact_id}], **content)
         change(walk, contact_id)
         walk.drain()
         return accepted
@@ -212,8 +212,8 @@ def delete_contact(walk: Walk, contact_id: int) -> None:
     walk.tenant.api.delete(f"/v1/lists/{walk.sends.list_id}/contacts/{contact_id}")
 
 
-def suppress(act: str, *options: str) -> Callable[[Walk, Accepted], None]:
-    def change(walk: Walk, accepted: Accepted) -> None:
+def suppress(act: str, *options: str) -> Callable[[Walk, AcceptedSend], None]:
+    def change(walk: Walk, accepted: AcceptedSend) -> None:
         walk.cli.text("suppressions", act, accepted.recipient.email, *options)
 
     return change
@@ -222,7 +222,7 @@ def suppress(act: str, *options: str) -> Callable[[Walk, Accepted], None]:
 def in_state(state: str, **values: Any) -> Make:
     """A message whose entry is in that state, for five minutes if it has no other times."""
 
-    def made(walk: Walk) -> Accepted:
+    def made(walk: Walk) -> AcceptedSend:
         accepted, early = walk.mail(), now() - timedelta(minutes=5)
         walk.rows.change([accepted.recipient.id], state=state, due_time=early, ready_time=early, **values)
         return accepted
@@ -230,43 +230,43 @@ def in_state(state: str, **values: Any) -> Make:
     return made
 
 
-def dead_sender(walk: Walk) -> Accepted:
+def dead_sender(walk: Walk) -> AcceptedSend:
     return in_state("sending", worker="dead", attempts=1, lease_time=now() - timedelta(minutes=3))(walk)
 
 
-def unreadable(walk: Walk) -> Accepted:
+def unreadable(walk: Walk) -> AcceptedSend:
     accepted = walk.mail(secret_values=["code"], recipients=[{"email": new_email(), "code": "1234"}])
     walk.drain(secret_key=OTHER_KEY)
     return accepted
 
 
-def reset_that_bounced(walk: Walk) -> Accepted:
+def reset_that_bounced(walk: Walk) -> AcceptedSend:
     walk.mail_server.reply(".", "554 5.7.1 not now")
     accepted = walk.mail(secret_values=["code"], recipients=[{"email": new_email(), "code": "1234"}])
     walk.drain()
     return accepted
 
 
-def dropped(walk: Walk) -> Accepted:
+def dropped(walk: Walk) -> AcceptedSend:
     accepted = in_state("held", held_state="queued")(walk)
     uuid = accepted.recipient.uuid
     assert walk.run(f"{PREFIX}holds drop messages --uuid {uuid} --as failed") == 0
     return accepted
 
 
-def forgotten(walk: Walk) -> Accepted:
+def forgotten(walk: Walk) -> AcceptedSend:
     accepted = walk.mail()
     walk.cli.text("contacts", "forget", accepted.recipient.email, "--yes", "--no-compact")
     return accepted
 
 
-def purged(walk: Walk) -> Accepted:
+def purged(walk: Walk) -> AcceptedSend:
     accepted = walk.fail(walk.mail(), "bounced", "554 5.7.1 no", "bounced")
     walk.change(Send, content_purged_time=this_second(), subject=None, body_text=None)
     return accepted
 
 
-def add_backoff(walk: Walk, _: Accepted) -> None:
+def add_backoff(walk: Walk, _: AcceptedSend) -> None:
     until = now() + timedelta(hours=1)
     row = {"sender_domain": walk.tenant.domain.lower(), "domain": "example.com", "failures": 3, "until_time": until}
     walk.tenant.add(DomainBackoff, **row)
@@ -276,7 +276,7 @@ def end_backoff(walk: Walk) -> None:
     walk.change(DomainBackoff, until_time=now() - timedelta(seconds=1))
 
 
-def refuse_everything(walk: Walk, _: Accepted) -> None:
+def refuse_everything(walk: Walk, _: AcceptedSend) -> None:
     moment = now()
     times = dict.fromkeys(("first_time", "last_time", "noticed_time"), moment)
     row = {"transport": "default", "reply": "554 5.7.1 denied", "domains": {}, "bounced": 0, "failures": 1}
@@ -289,7 +289,7 @@ def relay_accepts(walk: Walk) -> None:
     walk.change(RelayRefusal, until_time=now() - timedelta(seconds=1))
 
 
-def beyond_the_rate(walk: Walk) -> Accepted:
+def beyond_the_rate(walk: Walk) -> AcceptedSend:
     walk.cli.text("senders", "update", walk.sends.number, "--rate", "0.01")
     accepted = walk.text(recipients=[{"mobile": new_mobile()}, {"mobile": new_mobile()}])
     walk.drain()
@@ -300,7 +300,7 @@ def without_rate(walk: Walk) -> None:
     walk.cli.text("senders", "update", walk.sends.number, "--rate", "0")
 
 
-def beyond_the_room(walk: Walk) -> Accepted:
+def beyond_the_room(walk: Walk) -> AcceptedSend:
     name = walk.routing.transport(walk.mail_server.url(), messages_per_second=0.01)
     walk.routing.route(name)
     accepted = walk.mail(recipients=[{"email": new_email()}, {"email": new_email()}])
@@ -313,7 +313,7 @@ def with_room(walk: Walk) -> None:
         walk.routing.change(name, messages_per_second=None)
 
 
-def beside_others(walk: Walk) -> Accepted:
+def beside_others(walk: Walk) -> AcceptedSend:
     accepted = walk.mail(recipients=[{"email": new_email()}, {"email": new_email()}])
     first, last = accepted.recipients
     lease = now() + timedelta(minutes=1)
@@ -325,7 +325,7 @@ def beside_others(walk: Walk) -> Accepted:
 def over(url: Callable[[Walk], str], **attributes: Any) -> Make:
     """A message over a transport of its own."""
 
-    def made(walk: Walk) -> Accepted:
+    def made(walk: Walk) -> AcceptedSend:
         walk.routing.route(walk.routing.transport(url(walk), **attributes))
         accepted = walk.mail()
         walk.drain()
@@ -339,19 +339,19 @@ def reach(walk: Walk) -> None:
         walk.routing.change(name, url=walk.mail_server.url())
 
 
-def unverified(walk: Walk, _: Accepted) -> None:
+def unverified(walk: Walk, _: AcceptedSend) -> None:
     walk.cli.text("domains", "add", walk.tenant.domain)  # which makes its keys
     walk.change(Domain, verified_time=None)
 
 
-def foreign_key(walk: Walk) -> Accepted:
+def foreign_key(walk: Walk) -> AcceptedSend:
     walk.cli.text("domains", "add", walk.tenant.domain)
     accepted = walk.mail()
     walk.drain(secret_key=OTHER_KEY)
     return accepted
 
 
-def put_off_by_reply(walk: Walk) -> Accepted:
+def put_off_by_reply(walk: Walk) -> AcceptedSend:
     walk.mail_server.reply(".", "451 4.3.2 try again later")
     return sent_by(lambda walk: walk.mail())(walk)
 

@@ -27,7 +27,7 @@ from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.automations import add_automation
 from tests.support.plans import StatementRecorder
-from tests.support.scraped import Scraped, samples, scrape, value
+from tests.support.scraped import Samples, samples, scrape, value
 from tests.support.sends import SendsApi
 from tests.support.servers import PATIENCE, wait_until
 from tests.support.tenants import Tenant, add_key, new_tenant
@@ -307,18 +307,18 @@ COUNTED = {
 }
 
 
-def counted(scraped: Scraped, account_class: str) -> dict[str, float]:
+def counted(scraped: Samples, account_class: str) -> dict[str, float]:
     """The counts of mails of that class."""
     labels = {"type": "email", "account_class": account_class}
     return {name: value(scraped, name, **labels, **further) for name, further in COUNTED.items()}
 
 
-def difference(before: Scraped, after: Scraped, account_class: str) -> dict[str, float]:
+def difference(before: Samples, after: Samples, account_class: str) -> dict[str, float]:
     first, second = counted(before, account_class), counted(after, account_class)
     return {name: second[name] - first[name] for name in COUNTED}
 
 
-def replies_of_transport(scraped: Scraped) -> float:
+def replies_of_transport(scraped: Samples) -> float:
     return value(scraped, "tms_transport_replies_total", type="email", transport="default", reply="accepted")
 
 

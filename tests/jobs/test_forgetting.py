@@ -101,7 +101,7 @@ def worker(tenant: Tenant, mail_server: MailServer, tmp_path: Path) -> Iterator[
 
 
 @dataclass
-class Used:
+class UsedInstallation:
     """An installation in which one person was written to in many ways."""
 
     tenant: Tenant
@@ -144,10 +144,12 @@ class Used:
 
 
 @pytest.fixture
-def used(tenant: Tenant, worker: Services, mail_server: MailServer) -> Used:
+def used(tenant: Tenant, worker: Services, mail_server: MailServer) -> UsedInstallation:
     """Contacts, messages, outcomes, visits, replies, tests, events and answers, and a run of an automation, all of one
     person."""
-    made = Used(tenant, worker, SendsApi(tenant), mail_server, new_email("Ann"), new_mobile(), new_email("bob"))
+    made = UsedInstallation(
+        tenant, worker, SendsApi(tenant), mail_server, new_email("Ann"), new_mobile(), new_email("bob")
+    )
     _import(made)
     with Receiver(Reply(503, body=f"refused: {made.email.upper()}".encode()), 204) as receiver:
         _register_webhooks(made, receiver)
@@ -163,14 +165,14 @@ def used(tenant: Tenant, worker: Services, mail_server: MailServer) -> Used:
     return made
 
 
-def _import(made: Used) -> None:
+def _import(made: UsedInstallation) -> None:
     Cli(made.tenant.app, made.tenant.name).text(
         *("contacts", "import", "-", "--list", str(made.sends.list_id)),
         input=f"email,mobile,first_name\n{made.email},{made.mobile},Ann\n{made.bob},,Bob\n",
     )
 
 
-def _register_webhooks(made: Used, receiver: Receiver) -> None:
+def _register_webhooks(made: UsedInstallation, receiver: Receiver) -> None:
     """One is held, so that its events wait; the other receives them."""
     for url, held_to in ((f"https://{unique('hook')}.example/", 0), (receiver.url, None)):
         webhook = made.tenant.add(Webhook, url=url, creation_time=now(), due_time=now(), held_to=held_to)
@@ -178,7 +180,7 @@ def _register_webhooks(made: Used, receiver: Receiver) -> None:
     made.tenant.add(WebhookSecret, webhook_id=webhook, key_id="k1", secret=secret, creation_time=now())
 
 
-def _deliver_events(made: Used, receiver: Receiver) -> None:
+def _deliver_events(made: UsedInstallation, receiver: Receiver) -> None:
     """The first request is refused with an answer that has its body."""
 
     def dispatched() -> bool:
@@ -191,7 +193,7 @@ def _deliver_events(made: Used, receiver: Receiver) -> None:
     assert any(made.email.lower() in hit.body.decode().lower() for hit in receiver.hits)
 
 
-def _add_contact_with_keys(made: Used) -> None:
+def _add_contact_with_keys(made: UsedInstallation) -> None:
     others = made.tenant.add_list("Others")
     steps = [{"name": "hello", "send": str(made.tenant.add_message())}, {"name": "a day", "wait": "1 day"}]
     add_automation(made.worker, made.tenant.id, others, {**WELCOME, "steps": steps})
@@ -201,7 +203,7 @@ def _add_contact_with_keys(made: Used) -> None:
         assert answer.status_code == 201, answer.text
 
 
-def _send_mails(made: Used) -> None:
+def _send_mails(made: UsedInstallation) -> None:
     email, bob, sends = made.email, made.bob, made.sends
     personal = {"email": email, "secret": SECRET_WORD, "attachments": [file("own.txt", content=email.encode())]}
     sends.send(
@@ -222,11 +224,11 @@ def _send_mails(made: Used) -> None:
     made.mail_server.reply(email, f"451 4.2.2 <{email}> is full", f"550 5.1.1 <{email}>: unknown user {email}")
 
 
-def _send_texts(made: Used) -> None:
+def _send_texts(made: UsedInstallation) -> None:
     made.sends.send(made.sends.sms(recipients=[{"mobile": made.mobile}]))
 
 
-def _send_tests(made: Used) -> None:
+def _send_tests(made: UsedInstallation) -> None:
     test = refreshed(made.tenant)
     body = {**made.sends.email(recipients=[{"email": made.email}], subject="a test"), "list_id": None}
     body = {**body, "list_id": made.sends.list_id}
@@ -234,7 +236,7 @@ def _send_tests(made: Used) -> None:
     assert answer.status_code == 202, answer.text
 
 
-def _visit_and_reply(made: Used) -> None:
+def _visit_and_reply(made: UsedInstallation) -> None:
     for row in made.recipients(type="email", state="delivered"):
         made.open(row.id)
     assert made.tenant.app.extensions[VISITS].flush(PATIENCE)
@@ -249,7 +251,7 @@ def _visit_and_reply(made: Used) -> None:
     made.tenant.add(SoftBounces, kind="email", address=made.email.lower(), bounces=1, reset_by=None)
 
 
-def _leave_messages_waiting(made: Used) -> None:
+def _leave_messages_waiting(made: UsedInstallation) -> None:
     """A message that is due, and the result of one in a journal of a process that has died."""
     made.sends.send(made.sends.email(subject="waits", recipients=[{"email": made.email, "secret": SECRET_WORD}]))
     (row,) = made.sends.send(made.sends.email(subject="journalled", recipients=[{"email": made.email}])).recipients
@@ -452,7 +454,9 @@ def test_a_large_file_is_not_compacted_beside_writers_but_keeps_no_log_of_what_w
     assert not [name for name in files_naming(worker, email) if name.endswith("-wal")]
 
 
-def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_search_for_a_forgotten_person_finds_nothing(
+    used: UsedInstallation, caplog: pytest.LogCaptureFixture
+) -> None:
     """Not in any table, file or line of the log; what was there was handed out before, and others keep what is
     theirs."""
     assert [row.state for row in rows_of(used.tenant, AutomationRun)] == ["waiting", "waiting"]
@@ -483,7 +487,7 @@ def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pyt
     assert export_person(used.worker, used.accounts, "email", used.email) is None
 
 
-def assert_all_is_handed_out(used: Used) -> None:
+def assert_all_is_handed_out(used: UsedInstallation) -> None:
     """Everything that will be forgotten."""
     documents = list(export_person(used.worker, used.accounts, "email", used.email.upper()) or ())
     assert {place for _, place, _ in documents} == {place.name for place in PLACES} - {"parts_of_replies"}
@@ -496,14 +500,14 @@ def assert_all_is_handed_out(used: Used) -> None:
     assert counts["recipients"] == sum(len(rows) for _, place, rows in documents if place == "recipients")
 
 
-def assert_countries_are_gone(used: Used) -> None:
+def assert_countries_are_gone(used: UsedInstallation) -> None:
     """Where the person has opened mails; those of others stay."""
     others = {row.id for row in used.recipients() if row.email is not None}
     opened = rows_of(used.tenant, RecipientStep, step=TimelineStep.OPENED)
     assert {(row.recipient_id in others, row.country) for row in opened} == {(True, "AU"), (False, None)}
 
 
-def assert_waiting_messages_have_failed(used: Used) -> None:
+def assert_waiting_messages_have_failed(used: UsedInstallation) -> None:
     """They are not sent, cannot be retried, and their event has no address."""
     sent = len(used.mail_server.mails)
     drain(used.worker)
@@ -519,7 +523,7 @@ def assert_waiting_messages_have_failed(used: Used) -> None:
     assert "was forgotten" in refused.value.errors[0].developer_message
 
 
-def assert_visits_bring_nothing_back(used: Used) -> None:
+def assert_visits_bring_nothing_back(used: UsedInstallation) -> None:
     """The pixel of a mail that the person still has."""
     forgotten = {row.id for row in used.recipients(type="email", email=None)}
     steps = [row.id for row in rows_of(used.tenant, RecipientStep)]

@@ -32,18 +32,18 @@ from tests.jobs.test_webhooks import another_process_in
 from tests.support.apps import app_with
 from tests.support.own_postgres import OwnPostgres
 from tests.support.prepared import migrated_file
-from tests.support.scraped import Scraped, parsed, samples, scrape, value
+from tests.support.scraped import Samples, parsed, samples, scrape, value
 from tests.support.servers import short_folder
 from tests.support.tenants import new_tenant
 from tests.support.webhook_receiver import Receiver
 
 
-def exposed() -> Scraped:
+def exposed() -> Samples:
     """What this process adds to a scrape."""
     return parsed(metrics.exposition().decode())
 
 
-def grown(before: Scraped, name: str, **labels: str) -> float:
+def grown(before: Samples, name: str, **labels: str) -> float:
     """By how much a sample has grown."""
     return value(exposed(), name, **labels) - value(before, name, **labels)
 
@@ -117,7 +117,7 @@ def test_connections_are_shown_with_their_limit(services: Services) -> None:
     assert connections() == before, "a process that has ended has none"
 
 
-def errors(before: Scraped) -> dict[str, float]:
+def errors(before: Samples) -> dict[str, float]:
     """The failures of the database since then."""
     counts = {reason: grown(before, "tms_database_errors_total", reason=reason) for reason in REASONS}
     return {reason: number for reason, number in counts.items() if number}

@@ -19,7 +19,7 @@ import pytest
 from app.inbound.email.listener import MAX_SESSIONS_OF_NETWORK
 from app.tracking.tokens import return_path
 from tests.jobs.running import Alone, alone
-from tests.support.forked import Forked, run_module
+from tests.support.forked import ForkedProcess, run_module
 from tests.support.mail_reports import delivery_failure
 from tests.support.rows import FROM, Rows
 from tests.support.servers import PATIENCE, free_port, wait_until
@@ -29,7 +29,7 @@ from tests.support.servers import PATIENCE, free_port, wait_until
 class Inbound:
     """The process and its log."""
 
-    process: Forked
+    process: ForkedProcess
     log: Path
 
     def lines(self) -> list[str]:
@@ -50,7 +50,9 @@ def started(parts: Alone, **overrides: str) -> Iterator[Inbound]:
     settings = parts.services.settings
     variables = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
     log = settings.data_dir / "inbound.log"
-    process = Forked(log, run_module, {**variables, "SECRET_KEY": settings.secret_key, **overrides}, "jobs.inbound")
+    process = ForkedProcess(
+        log, run_module, {**variables, "SECRET_KEY": settings.secret_key, **overrides}, "jobs.inbound"
+    )
     try:
         yield Inbound(process, log)
     finally:

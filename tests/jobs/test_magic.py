@@ -22,7 +22,7 @@ from app.sends.delivery.sender_worker import close_sender_worker
 from tests.jobs.conftest import changed
 from tests.support.captured import capture
 from tests.support.client import SENDS
-from tests.support.sends import Accepted, SendsApi, rows_of
+from tests.support.sends import AcceptedSend, SendsApi, rows_of
 from tests.support.tenants import Tenant, add_key, unique
 
 EARLIER = timedelta(minutes=1)
@@ -51,7 +51,7 @@ def sends(live: SendsApi) -> SendsApi:
     return test_sends
 
 
-def send(sends: SendsApi, *addresses: str, **changes: Any) -> Accepted:
+def send(sends: SendsApi, *addresses: str, **changes: Any) -> AcceptedSend:
     """Accepts a mail or a text message and delivers it."""
     type_ = "email" if "@" in addresses[0] else "sms"
     recipients = [{ADDRESS_KIND_BY_TYPE[type_]: address} for address in addresses]

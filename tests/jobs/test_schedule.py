@@ -16,7 +16,7 @@ from jobs.schedule import Periodic, periodic_jobs, tick
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.captured import capture
-from tests.support.forked import Forked, run_module
+from tests.support.forked import ForkedProcess, run_module
 from tests.support.servers import wait_until
 from tests.support.statements import StatementCounter
 
@@ -118,7 +118,7 @@ def test_the_process_ends_when_asked(number: signal.Signals) -> None:
         settings = parts.services.settings
         environment = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
         log = settings.data_dir / "schedule.log"
-        process = Forked(log, run_module, environment, "jobs.schedule")
+        process = ForkedProcess(log, run_module, environment, "jobs.schedule")
         wait_until(lambda: log.exists() and log.read_text().count("\n") == 2, "it has written two lines")
         first, second = log.read_text().splitlines()
         assert ("using the database" in first, "scheduler started" in second) == (True, True)

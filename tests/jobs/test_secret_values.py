@@ -28,7 +28,7 @@ from tests.jobs.delivery.conftest import body, parsed
 from tests.jobs.test_forgetting import files_naming, found_in, rows_naming
 from tests.support.browser import signed_in, words
 from tests.support.client import SENDS
-from tests.support.sends import Accepted, SendsApi
+from tests.support.sends import AcceptedSend, SendsApi
 from tests.support.servers import PATIENCE
 from tests.support.tenants import Tenant, new_email, new_mobile
 from tests.support.testing import refreshed
@@ -59,7 +59,7 @@ class Installation:
     def tenant(self) -> Tenant:
         return self.sends.tenant
 
-    def email(self, **changes: Any) -> Accepted:
+    def email(self, **changes: Any) -> AcceptedSend:
         """A password reset."""
         return self.sends.send(self.sends.email(**(self.reset | changes)))
 
@@ -75,17 +75,17 @@ class Installation:
             "recipients": [{"email": new_email(), "first_name": "Ann", "Reset_link": SECRET, "code": CODE}],
         }
 
-    def stored(self, accepted: Accepted) -> list[str | None]:
+    def stored(self, accepted: AcceptedSend) -> list[str | None]:
         """What the queue entries hold, of recipients that have one."""
         ids = [row.id for row in accepted.recipients]
         with self.worker.database.read() as session:
             statement = select(QueueEntry.secret_values).where(QueueEntry.recipient_id.in_(ids))
             return list(session.scalars(statement.order_by(QueueEntry.recipient_id)))
 
-    def states(self, accepted: Accepted) -> list[tuple[str, str | None]]:
+    def states(self, accepted: AcceptedSend) -> list[tuple[str, str | None]]:
         return [(row.state, row.reason) for row in accepted.recipients]
 
-    def set_entries(self, accepted: Accepted, **values: Any) -> None:
+    def set_entries(self, accepted: AcceptedSend, **values: Any) -> None:
         """Changes the queue entries of the recipients."""
         ids = [row.id for row in accepted.recipients]
         with self.worker.database.write() as transaction:

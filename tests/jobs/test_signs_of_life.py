@@ -17,7 +17,7 @@ from app.infrastructure import liveness
 from app.settings import Settings
 from jobs import inbound, schedule, worker
 from tests.conftest import test_settings
-from tests.support.forked import Forked
+from tests.support.forked import ForkedProcess
 from tests.support.servers import short_folder, wait_until
 from tests.support.service_manager import ServiceManager, service_manager
 
@@ -73,7 +73,7 @@ def started(settings: Settings, folder: Path, main: Callable[[], None]) -> Itera
         "REDIS_URL": settings.redis_url,
     }
     with service_manager(folder) as manager:
-        process = Forked(folder / "log", run_with, {**variables, **manager.environ}, main)
+        process = ForkedProcess(folder / "log", run_with, {**variables, **manager.environ}, main)
         try:
             yield manager
         finally:

@@ -27,7 +27,7 @@ from tests.cli.conftest import Cli
 from tests.jobs.conftest import changed
 from tests.support.automations import add_automation
 from tests.support.client import SENDS
-from tests.support.sends import Accepted, SendsApi
+from tests.support.sends import AcceptedSend, SendsApi
 from tests.support.servers import PATIENCE
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile, unique
 from tests.support.testing import refreshed
@@ -111,7 +111,7 @@ class Person:
         without_list = {"list_id": None, "unsubscribe_type": "none"} if self.contact_id is None else {}
         return self.sends.sms(**given, **without_list)
 
-    def accepted(self) -> Accepted:
+    def accepted(self) -> AcceptedSend:
         return self.sends.send(self.body())
 
     def in_dry_run(self) -> str | None:
@@ -121,13 +121,13 @@ class Person:
         assert (recipient["outcome"] == "skip") == (recipient["reason"] is not None)
         return str(recipient["reason"]) if recipient["reason"] else None
 
-    def explained(self, accepted: Accepted) -> str | None:
+    def explained(self, accepted: AcceptedSend) -> str | None:
         """The first reason that is named."""
         findings = Cli(self.tenant.app).json("sends", "explain", accepted.recipient.uuid)["findings"]
         said = (reason for finding in findings for words, reason in WORDS.items() if words in finding["text"])
         return next(said, None)
 
-    def delivered(self, accepted: Accepted) -> str | None:
+    def delivered(self, accepted: AcceptedSend) -> str | None:
         drain(self.worker)
         recipient = accepted.recipient
         assert (recipient.state == "failed") == (recipient.reason in SKIPS)

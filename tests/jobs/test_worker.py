@@ -19,7 +19,7 @@ from jobs.stop import Stop
 from jobs.worker import Worker
 from tests.jobs import worker_process
 from tests.jobs.worker_process import HOUR, LONG_PAUSES, MARK
-from tests.support.forked import Forked
+from tests.support.forked import ForkedProcess
 from tests.support.redis_process import RedisProcess
 from tests.support.servers import short_folder, wait_until
 
@@ -30,12 +30,12 @@ class WorkerBench:
 
     folder: Path
     redis: RedisProcess
-    process: Forked = field(init=False)
+    process: ForkedProcess = field(init=False)
 
     def start_worker(self, *options: str) -> None:
         """Starts a worker after another one has ended. It drains once by itself, because the other may have left
         work."""
-        self.process = Forked(self.folder / "log", worker_process.main, self.folder, self.redis.url, *options)
+        self.process = ForkedProcess(self.folder / "log", worker_process.main, self.folder, self.redis.url, *options)
 
     def wake(self) -> None:
         with connect_redis(self.redis.url) as client:

@@ -20,7 +20,7 @@ from sqlalchemy import create_engine, text
 
 from app.infrastructure.redis_client import MAINTENANCE, WakeUps, connect_redis
 from tests.monitoring.prometheus import Prometheus, prometheus
-from tests.support.launched import ROOT, SEED, Launched
+from tests.support.launched import ROOT, SEED, LaunchedService
 from tests.support.own_postgres import OwnPostgres, own_postgres
 from tests.support.redis_process import RedisProcess, running_redis
 from tests.support.servers import free_port, short_folder, wait_until
@@ -61,7 +61,7 @@ def seed_file(folder: Path, receiver: Receiver) -> Path:
 class World:
     """A service on PostgreSQL, and what it depends on."""
 
-    service: Launched
+    service: LaunchedService
     postgres: OwnPostgres
     redis: RedisProcess
     relay: MailServer
@@ -149,7 +149,7 @@ def watched_service() -> Iterator[World]:
         opened = threading.Event()
         stack.callback(opened.set)
         receiver = stack.enter_context(Receiver(Reply(gate=opened)))
-        service = Launched(
+        service = LaunchedService(
             folder,
             SEED=str(seed_file(folder, receiver)),
             DATABASE_URL=database.url,

@@ -18,7 +18,7 @@ from app.distribution import VERSION
 from tests.rolling.load import Load
 from tests.rolling.upgrade import MOMENT, Result, seen
 from tests.support.installed import PATIENT_ONLY
-from tests.support.launched import ROOT, Launched
+from tests.support.launched import ROOT, LaunchedService
 from tests.support.next_release import copy_code
 from tests.support.servers import free_port, wait_until
 
@@ -29,10 +29,10 @@ ANSWERS = 20
 """Requests, each on a connection of its own, of which none may be answered by the code from before."""
 
 
-def launched(folder: Path, database_url: str) -> Launched:
+def launched(folder: Path, database_url: str) -> LaunchedService:
     """The service by `make run` in a copy of this code, not yet started."""
     code = copy_code(folder)
-    service = Launched(
+    service = LaunchedService(
         folder,
         DATABASE_URL=database_url or f"sqlite:///{folder}/tms.sqlite3",
         EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{free_port()}",
@@ -44,7 +44,7 @@ def launched(folder: Path, database_url: str) -> Launched:
     return service
 
 
-def reload(service: Launched, folder: Path) -> Result:
+def reload(service: LaunchedService, folder: Path) -> Result:
     """All steps; ends the service."""
     relay_port = service.environment["EMAIL_TRANSPORT_URL"].rpartition(":")[2]
     relay = subprocess.Popen([sys.executable, "-m", "tests.chaos.relay", relay_port, str(folder), "1"], cwd=ROOT)
@@ -63,7 +63,7 @@ def reload(service: Launched, folder: Path) -> Result:
         relay.wait()
 
 
-def _install(service: Launched) -> None:
+def _install(service: LaunchedService) -> None:
     distribution = service.working_folder / "app" / "distribution.py"
     distribution.write_text(distribution.read_text().replace(f'VERSION = "{VERSION}"', f'VERSION = "{NEXT}"'))
 
@@ -72,7 +72,7 @@ def _install(service: Launched) -> None:
 class Reload:
     """A service that is to be reloaded."""
 
-    service: Launched
+    service: LaunchedService
     program: Sequence[str]
     """Its command line, in the folder in which the service was started."""
     install: Callable[[], object]
@@ -112,7 +112,7 @@ def check_reload(reload: Reload) -> None:
     assert service.get(urlsplit(page["_links"]["next"]["href"]).path, **_query(page))["_embedded"]["contacts"]
 
 
-def _page(service: Launched, like: dict[str, Any] | None = None) -> dict[str, Any]:
+def _page(service: LaunchedService, like: dict[str, Any] | None = None) -> dict[str, Any]:
     """The first of two contacts, with a signed link to the second: always the same two."""
     (first_list,) = service.get("/v1/lists")["_embedded"]["lists"]
     path = f"/v1/lists/{first_list['id']}/contacts"

@@ -389,7 +389,7 @@ LOOKED_THROUGH = {"events", "webhook_attempts", "idempotency_records"}
 READ_WHOLE = {"forget": LOOKED_THROUGH, "operate": COUNTED | FEW_ON_SQLITE, "watch": COUNTED}
 """What parts of the tour read completely: the figures of an installation count the work that is left, apart from
 requests (docs/monitoring/metrics.md#figures-of-the-installation)."""
-OF_NO_ACCOUNT = (
+COMMANDS_WITHOUT_ACCOUNT = (
     *("status", "accounts list", "audit show", "lists indexes", "sends show", "sends retry"),
     "sends bulk-actions",
     *("audit list action", "audit list actor", "audit list request_id"),
@@ -405,7 +405,7 @@ def operate(full: Full) -> None:
     rows.change([ROWS - 42], state="failed")
     for command in (*COMMANDS, f"groups show {group}", *recipients):
         words = command.split()
-        account = [] if command.startswith(OF_NO_ACCOUNT) else ["--account", full.tenant.name]
+        account = [] if command.startswith(COMMANDS_WITHOUT_ACCOUNT) else ["--account", full.tenant.name]
         result = full.app.test_cli_runner().invoke(args=[*words[:2], *account, *words[2:], "--json"])
         assert result.exit_code == 0, f"{command}: {result.output}"
 

@@ -14,7 +14,7 @@ import requests
 
 from app.settings import Settings
 from tests.support.certificates import Authority
-from tests.support.forked import Forked, run_module
+from tests.support.forked import ForkedProcess, run_module
 from tests.support.servers import PATIENCE, free_port, wait_until
 from tests.support.web import GUNICORN, Web, forked_web_server
 
@@ -77,6 +77,6 @@ def test_tls_is_refused_in_one_line(settings: Settings, tmp_path: Path) -> None:
     environ = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "PORT": str(free_port())}
     secrets = {"REDIS_URL": settings.redis_url, "SECRET_KEY": settings.secret_key}
     command = (*GUNICORN[1:], "--certfile", str(certificate))
-    assert Forked(log, run_module, {**environ, **secrets}, *command).wait() == 1
+    assert ForkedProcess(log, run_module, {**environ, **secrets}, *command).wait() == 1
     assert "leave TLS (certfile, keyfile) to the proxy in front" in log.read_text()
     assert "Traceback" not in log.read_text()

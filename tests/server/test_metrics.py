@@ -12,16 +12,16 @@ from sqlalchemy import select
 from app.db.database import Database
 from app.db.models import RunningProcess
 from app.settings import Settings
-from tests.support.scraped import Scraped, parsed, value
+from tests.support.scraped import Samples, parsed, value
 from tests.support.servers import PATIENCE, wait_until
 from tests.support.web import Web
 
 
-def scraped(web: Web) -> Scraped:
+def scraped(web: Web) -> Samples:
     return parsed(requests.get(f"{web.base}/metrics", timeout=PATIENCE).text)
 
 
-def answered(scraped: Scraped, method: str, route: str, status: int) -> float:
+def answered(scraped: Samples, method: str, route: str, status: int) -> float:
     return value(scraped, "tms_http_requests_total", method=method, route=route, status=str(status))
 
 

@@ -20,7 +20,7 @@ from tests.support.specification import (
     Endpoint,
 )
 
-Found = tuple[str, str]
+Addition = tuple[str, str]
 """A name, and where it is."""
 JSON = "application/json"
 FILTERS = "filters"
@@ -103,7 +103,7 @@ def added_endpoints(document: Mapping[str, Any]) -> set[str]:
     return {f"{method} {path}" for method, path, _ in every if endpoint_of(method, path) is None}
 
 
-def added_parameters(document: Mapping[str, Any]) -> set[Found]:
+def added_parameters(document: Mapping[str, Any]) -> set[Addition]:
     """Parameters and headers of requests of specified endpoints."""
     described = Description(document)
     return {
@@ -115,7 +115,7 @@ def added_parameters(document: Mapping[str, Any]) -> set[Found]:
     }
 
 
-def added_attributes(document: Mapping[str, Any]) -> set[Found]:
+def added_attributes(document: Mapping[str, Any]) -> set[Addition]:
     """Attributes of bodies of specified endpoints."""
     described = Description(document)
     return {
@@ -126,7 +126,7 @@ def added_attributes(document: Mapping[str, Any]) -> set[Found]:
     }
 
 
-def added_properties(document: Mapping[str, Any]) -> set[Found]:
+def added_properties(document: Mapping[str, Any]) -> set[Addition]:
     """Properties of answers of specified endpoints, successful ones and errors; a status that is not specified stands
     for all that its answer has."""
     described, additions = Description(document), set()
@@ -157,7 +157,7 @@ def added_headers(document: Mapping[str, Any]) -> set[str]:
     return {header for header in named if header.lower() not in HEADERS}
 
 
-def added_events(document: Mapping[str, Any]) -> set[Found]:
+def added_events(document: Mapping[str, Any]) -> set[Addition]:
     """Events, with their objects."""
     additions = set()
     for properties in Description(document).events():
@@ -167,7 +167,7 @@ def added_events(document: Mapping[str, Any]) -> set[Found]:
     return additions
 
 
-def added_event_properties(document: Mapping[str, Any]) -> set[Found]:
+def added_event_properties(document: Mapping[str, Any]) -> set[Addition]:
     """Properties of events of the specified objects."""
     additions = set()
     for properties in Description(document).events():

@@ -29,7 +29,7 @@ BEGINNING = moment("2026-01-01")
 
 
 @dataclass(frozen=True)
-class Paged:
+class PagedCollection:
     """A collection of an account, or a paged instance; `key` is the property that identifies an item."""
 
     tenant: Tenant
@@ -76,28 +76,28 @@ def _times(number: int) -> dict[str, datetime]:
     return {"creation_time": time, "last_modified_time": time}
 
 
-def lists(tenant: Tenant, count: int) -> Paged:
+def lists(tenant: Tenant, count: int) -> PagedCollection:
     """Lists without fields."""
     columns = {"system": False, "allow_duplicates": False, "stop_words": []}
     tenant.add_all(List, [{"name": unique("list"), **columns, **_times(number)} for number in range(count)])
-    return Paged(tenant, "/v1/lists", List, "id", _embedded("lists"))
+    return PagedCollection(tenant, "/v1/lists", List, "id", _embedded("lists"))
 
 
-def contacts(tenant: Tenant, count: int) -> Paged:
+def contacts(tenant: Tenant, count: int) -> PagedCollection:
     """Contacts of a list."""
     list_id = tenant.add_list()
     columns = {"list_id": list_id, "values": {}}
     tenant.add_all(Contact, [{**columns, **_times(number)} for number in range(count)])
-    return Paged(tenant, f"/v1/lists/{list_id}/contacts", Contact, "id", _embedded("contacts"))
+    return PagedCollection(tenant, f"/v1/lists/{list_id}/contacts", Contact, "id", _embedded("contacts"))
 
 
-def messages(tenant: Tenant, count: int) -> Paged:
+def messages(tenant: Tenant, count: int) -> PagedCollection:
     """Messages without content."""
     tenant.add_all(Message, [{"name": "Message", "type": "sms", **_times(number)} for number in range(count)])
-    return Paged(tenant, "/v1/messages", Message, "id", _embedded("messages"))
+    return PagedCollection(tenant, "/v1/messages", Message, "id", _embedded("messages"))
 
 
-def groups(tenant: Tenant, count: int) -> Paged:
+def groups(tenant: Tenant, count: int) -> PagedCollection:
     """Groups without sends."""
     columns = {"type": "email", "own_last_sent_time": BEGINNING}
     rows = [
@@ -105,10 +105,10 @@ def groups(tenant: Tenant, count: int) -> Paged:
         for number in range(count)
     ]
     tenant.add_all(Group, rows)
-    return Paged(tenant, "/v1/transactional-groups", Group, "id", _embedded("transactional-groups"))
+    return PagedCollection(tenant, "/v1/transactional-groups", Group, "id", _embedded("transactional-groups"))
 
 
-def sent_contacts(tenant: Tenant, count: int) -> Paged:
+def sent_contacts(tenant: Tenant, count: int) -> PagedCollection:
     """Sent contacts of a message, distinguished by their reports; every third is no contact."""
     message_id = tenant.add_message()
     columns = {
@@ -134,10 +134,10 @@ def sent_contacts(tenant: Tenant, count: int) -> Paged:
     ]
     tenant.add_all(Recipient, rows)
     path = f"/v1/messages/{message_id}/sent-contacts"
-    return Paged(tenant, path, Recipient, "report_id", _embedded("sent-contacts"))
+    return PagedCollection(tenant, path, Recipient, "report_id", _embedded("sent-contacts"))
 
 
-def recipients(tenant: Tenant, count: int) -> Paged:
+def recipients(tenant: Tenant, count: int) -> PagedCollection:
     """Recipients of one send."""
     columns = {
         **{"send_id": _add_send(tenant), "group_id": 1, "type": "sms", "values": {}},
@@ -147,20 +147,20 @@ def recipients(tenant: Tenant, count: int) -> Paged:
         {**columns, "uuid": unique("uuid"), "creation_time": _times(number)["creation_time"]} for number in range(count)
     ]
     tenant.add_all(Recipient, rows)
-    return Paged(tenant, SENDS, Recipient, "id", _embedded("recipients"))
+    return PagedCollection(tenant, SENDS, Recipient, "id", _embedded("recipients"))
 
 
-def automations(tenant: Tenant, count: int) -> Paged:
+def automations(tenant: Tenant, count: int) -> PagedCollection:
     """Automations without versions."""
     columns = {
         **{"kind": "standard", "action": "created", "state": "active", "version": 1, "shifted_seconds": 0},
         "list_id": tenant.add_list(),
     }
     tenant.add_all(Automation, [{"name": unique("automation"), **columns, **_times(number)} for number in range(count)])
-    return Paged(tenant, "/v1/automations", Automation, "id", _embedded("automations"))
+    return PagedCollection(tenant, "/v1/automations", Automation, "id", _embedded("automations"))
 
 
-def runs(tenant: Tenant, count: int) -> Paged:
+def runs(tenant: Tenant, count: int) -> PagedCollection:
     """The runs of one automation."""
     automation_id = automations(tenant, 1).page()["_embedded"]["automations"][0]["id"]
     version = {"automation_id": automation_id, "number": 1, "definition": {}, "creation_time": BEGINNING}
@@ -172,10 +172,10 @@ def runs(tenant: Tenant, count: int) -> Paged:
         {**columns, "contact_id": number, "trigger_time": _times(number)["creation_time"]} for number in range(count)
     ]
     tenant.add_all(AutomationRun, rows)
-    return Paged(tenant, f"/v1/automations/{automation_id}/runs", AutomationRun, "id", _embedded("runs"))
+    return PagedCollection(tenant, f"/v1/automations/{automation_id}/runs", AutomationRun, "id", _embedded("runs"))
 
 
-def timeline(tenant: Tenant, count: int) -> Paged:
+def timeline(tenant: Tenant, count: int) -> PagedCollection:
     """The steps of one recipient, distinguished by their details."""
     body = {
         "type": "email",
@@ -192,7 +192,7 @@ def timeline(tenant: Tenant, count: int) -> Paged:
     recipient_id = tenant.api.get(path).get_json()["id"]
     columns = {"recipient_id": recipient_id, "time": BEGINNING, "step": "deferred"}
     tenant.add_all(RecipientStep, [{**columns, "detail": f"try {number}"} for number in range(count)])
-    return Paged(tenant, path, RecipientStep, "detail", lambda page: list(page["timeline"]))
+    return PagedCollection(tenant, path, RecipientStep, "detail", lambda page: list(page["timeline"]))
 
 
 def _add_send(tenant: Tenant) -> int:
@@ -207,7 +207,7 @@ def _add_send(tenant: Tenant) -> int:
     )
 
 
-COLLECTIONS: dict[str, Callable[[Tenant, int], Paged]] = {
+COLLECTIONS: dict[str, Callable[[Tenant, int], PagedCollection]] = {
     make_collection.__name__: make_collection
     for make_collection in (lists, contacts, messages, groups, sent_contacts, recipients, automations, runs, timeline)
 }

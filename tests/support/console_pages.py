@@ -41,7 +41,7 @@ from tests.support.testing import refreshed
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 PIXEL = b"\x89PNG\r\n\x1a\n0000"
-OF_INSTALLATION = frozenset({"account_id", "entry_id", "transport_name"})
+INSTALLATION_PARAMETERS = frozenset({"account_id", "entry_id", "transport_name"})
 """What paths name that belongs to no account."""
 PERSONAL = frozenset({"console_sessions", "console_links"})
 """Tables that signing in writes to."""

@@ -71,7 +71,7 @@ EXPRESSIONS = {
     "audit_entries": AUDIT,
     "message_versions": {"message_id": "CASE n WHEN 1 THEN 2 ELSE n END"},
 }
-OF_THE_ACCOUNT = {
+ACCOUNT_TABLES = {
     *("contacts", "recipients", "sends", "recipient_steps"),
     *("automation_runs", "automation_passed_steps"),
 }
@@ -85,7 +85,7 @@ def fill(connection: Connection, rows: int) -> None:
     with _without_looking_up_references(connection):
         for table in Base.metadata.sorted_tables:
             if table.name in GROWING:
-                last = rows if table.name in OF_THE_ACCOUNT else rows // 5
+                last = rows if table.name in ACCOUNT_TABLES else rows // 5
                 _run(connection, _insert(connection, table, last))
                 if connection.dialect.name == "postgresql" and "id" in table.columns:
                     _run(connection, f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), {last})")
@@ -130,7 +130,7 @@ def _expression(column: Column[Any], table: str, dialect: str) -> str | None:
     if column.name in EXPRESSIONS.get(table, {}):
         return EXPRESSIONS[table][column.name].replace("{moment}", MOMENTS[dialect])
     if column.name == "account_id":
-        return "1" if table in OF_THE_ACCOUNT else "2"
+        return "1" if table in ACCOUNT_TABLES else "2"
     if (table, column.name) == ("contacts", "values"):
         return JSON_OBJECTS[dialect].format(VALUES)
     if column.nullable and (table, column.name) != ("recipients", "sent_time"):

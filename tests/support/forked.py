@@ -28,7 +28,7 @@ context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(IMPORTED)
 
 
-class Forked:
+class ForkedProcess:
     """A process that calls a function of a module; what it prints to standard error is appended to the log."""
 
     def __init__(self, log: Path, function: Callable[..., object], *arguments: object) -> None:
@@ -60,7 +60,7 @@ class Forked:
 
 
 def run_module(environ: Mapping[str, str], name: str, *arguments: str) -> None:
-    """For `Forked`: runs a module as `python -m` does, with these variables besides those of the server."""
+    """For `ForkedProcess`: runs a module as `python -m` does, with these variables besides those of the server."""
     os.environ.update(environ)
     sys.argv = [name, *arguments]
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it has been imported

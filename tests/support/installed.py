@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.launched import PATIENT, SURROUNDINGS, Launched
+from tests.support.launched import PATIENT, SURROUNDINGS, LaunchedService
 
 ROOT = Path(__file__).parents[2]
 PLACE = "/opt/tms"
@@ -45,7 +45,7 @@ def build(folder: Path, kind: str, source: Path = ROOT) -> Path:
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstalledPackage:
     """An environment with the package in it, and the seconds that it took to make."""
 
     folder: Path
@@ -67,16 +67,16 @@ class Installed:
         """The output of `tms …`, typed in that folder."""
         return run([self.program("tms"), *arguments], folder, **environ).stdout
 
-    def service(self, folder: Path, *arguments: str, **settings: str) -> Launched:
+    def service(self, folder: Path, *arguments: str, **settings: str) -> LaunchedService:
         """A process of the service, started in that folder; it is not yet running."""
-        service = Launched(folder, [str(self.program("tms")), *arguments], PYTHONPATH=PATIENT_ONLY, **settings)
+        service = LaunchedService(folder, [str(self.program("tms")), *arguments], PYTHONPATH=PATIENT_ONLY, **settings)
         service.working_folder = folder
         return service
 
 
-def new_environment(folder: Path, commands: str) -> Installed:
+def new_environment(folder: Path, commands: str) -> InstalledPackage:
     """A new environment with the package of `dist` in it, made by the commands of the documentation."""
     began = time.monotonic()
     assert f"{PLACE}/bin/pip install" in commands
     run(["bash", "-ec", commands.replace("python3 ", f"{sys.executable} ").replace(PLACE, str(folder))], ROOT)
-    return Installed(folder, time.monotonic() - began)
+    return InstalledPackage(folder, time.monotonic() - began)

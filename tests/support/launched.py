@@ -47,7 +47,7 @@ SEED: dict[str, Any] = {
 }
 
 
-class Launched:
+class LaunchedService:
     """One service. Keyword arguments are settings; without `SEED` it gets a small one, with an empty one the demo."""
 
     def __init__(self, folder: Path, command: Sequence[str] = ("make", "run"), **settings: str) -> None:

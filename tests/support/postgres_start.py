@@ -17,7 +17,7 @@ from app.db.migrate import upgrade
 from app.settings import parse_database_url
 from tests.support.prepared import TEMPLATE, copy_folder, prepared
 
-Started = TypeVar("Started")
+Server = TypeVar("Server")
 DEADLINE = 120.0
 """Seconds from the end of the wheel's own wait."""
 
@@ -62,7 +62,7 @@ def start_postgres_again(folder: Path, server: PostgresServer) -> None:
     _until_ready(folder, server.ensure_postgres_running)
 
 
-def _until_ready(folder: Path, start: Callable[[], Started]) -> Started:
+def _until_ready(folder: Path, start: Callable[[], Server]) -> Server:
     try:
         return start()
     except subprocess.TimeoutExpired:

@@ -21,7 +21,7 @@ from app.http.context import EXTENSION
 from app.inbound.hooks.ses import FETCH_THREAD_NAME
 from app.services import Services
 
-OF_SOCKETS = {
+ADDRESS_POSITIONS = {
     "socket.connect": 1,
     "socket.sendto": 1,
     "socket.sendmsg": 1,
@@ -65,7 +65,7 @@ class Watch:
         addresses = self._watched.get(threading.current_thread())
         if addresses is None:
             return
-        address = arguments[OF_SOCKETS[event]]
+        address = arguments[ADDRESS_POSITIONS[event]]
         is_local = isinstance(address, str | bytes) and event in ("socket.connect", "socket.sendto")
         host, port = address[:2] if isinstance(address, tuple) else (address, arguments[1])
         if not is_local and not {f"{host}", f"{host}:{port}", f":{port}"} & addresses:
@@ -83,7 +83,7 @@ _watches: list[Watch] = []
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in OF_SOCKETS:
+    if event in ADDRESS_POSITIONS:
         for watch in _watches:
             watch.hear(event, arguments)
 

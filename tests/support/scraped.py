@@ -11,17 +11,17 @@ from app.http.context import EXTENSION
 from app.maintenance.figures import FiguresReader
 from tests.support.client import Client
 
-Scraped = dict[tuple[str, frozenset[tuple[str, str]]], float]
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def parsed(text: str, beginning: str = "") -> Scraped:
+def parsed(text: str, beginning: str = "") -> Samples:
     """The samples by name and labels; those whose names begin so, which is quicker than to parse them all."""
     text = "".join(line for line in text.splitlines(keepends=True) if line.startswith(("#", beginning)))
     samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
     return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
 
 
-def scrape(app: Flask) -> Scraped:
+def scrape(app: Flask) -> Samples:
     """What `/metrics` shows now, with new figures."""
     renew(app)
     answer = Client(app).get("/metrics")
@@ -35,11 +35,11 @@ def renew(app: Flask) -> None:
     reader._due = 0.0
 
 
-def value(scraped: Scraped, name: str, **labels: str) -> float:
+def value(scraped: Samples, name: str, **labels: str) -> float:
     """That of one sample; 0 if it is not there."""
     return scraped.get((name, frozenset(labels.items())), 0.0)
 
 
-def samples(scraped: Scraped, pattern: str) -> Scraped:
+def samples(scraped: Samples, pattern: str) -> Samples:
     """Those whose names fit."""
     return {key: number for key, number in scraped.items() if re.fullmatch(pattern, key[0])}

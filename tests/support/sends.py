@@ -77,11 +77,11 @@ class SendsApi:
         """Posts the body as it is."""
         return self.tenant.api.post(SENDS, body, **options)
 
-    def send(self, body: Body, **options: Any) -> Accepted:
+    def send(self, body: Body, **options: Any) -> AcceptedSend:
         """Posts a send that must be accepted; returns it with its rows."""
         response = self.post(body, **options)
         assert response.status_code == 202, response.text
-        return Accepted(self.tenant, response.get_json())
+        return AcceptedSend(self.tenant, response.get_json())
 
     def rows(self, model: type[Base]) -> list[Any]:
         """All rows of the account, oldest first."""
@@ -100,7 +100,7 @@ def rows_of(tenant: Tenant, model: type[Base], **columns: Any) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedSend:
     """The response to a send, and its rows."""
 
     tenant: Tenant

@@ -18,7 +18,7 @@ from app.tms import tms
 from tests.support.description import describe
 from tests.support.sources import ROOT, Source, sources
 
-OF_PAGES = ("app.distribution", "app.generated_docs")
+PAGE_MODULES = ("app.distribution", "app.generated_docs")
 """Modules whose texts are those of the pages of docs/, or that decide how commands are spelled."""
 SETTINGS = ("_setting", "_secret", "_retention")
 """What declares a setting, with its meaning on the page of settings."""
@@ -29,7 +29,7 @@ PREFIXES = ("COMMAND_LINE", "COMMANDS", "TMS")
 def shown_texts() -> Iterator[tuple[str, str]]:
     """The place and the words of each."""
     for source in sources():
-        if not source.name.startswith(OF_PAGES):
+        if not source.name.startswith(PAGE_MODULES):
             yield from ((source.name, text) for text in strings(source))
     for path in sorted((ROOT / "app" / "templates").rglob("*.html")):
         yield str(path.relative_to(ROOT)), path.read_text("utf-8").replace("{{ command_line }}", "tms")

@@ -125,7 +125,7 @@ SCOPES = frozenset(
     {"list.view", "contact.view", "contact.create", "message.view", "send.email", "send.sms", "report.view"}
 )
 
-_OF_RECIPIENTS = (
+_RECIPIENT_FIELDS = (
     "object event id timestamp automation_id step_id uuid group_id group_name report_id message_id message_type "
     "list_id contact_id email mobile"
 )
@@ -138,8 +138,8 @@ EVENTS: dict[str, frozenset[str]] = {
 EVENT_FIELDS: dict[str, frozenset[str]] = {
     "contact": _names("object event id list_id timestamp"),
     "recipient": _names(
-        f"{_OF_RECIPIENTS} device_type device_name country_code link_url link_type bounce_reason bounce_string "
+        f"{_RECIPIENT_FIELDS} device_type device_name country_code link_url link_type bounce_reason bounce_string "
         "is_temporary_bounce fail_reason"
     ),
-    "sms": _names(f"{_OF_RECIPIENTS} body_text"),
+    "sms": _names(f"{_RECIPIENT_FIELDS} body_text"),
 }

@@ -31,7 +31,7 @@ Answer = tuple[str, str, int]
 """Standard output, standard error and exit status."""
 
 
-class Typed(NamedTuple):
+class TypedCommand(NamedTuple):
     """What was typed: the program's name, its arguments and standard input, the folder, and DATA_DIR if it is set."""
 
     program: str
@@ -44,7 +44,7 @@ class Typed(NamedTuple):
 class StandIns:
     """Those of one shell; `environ` is what the shell needs for them."""
 
-    def __init__(self, listener: socket.socket, path: Path, answer: Callable[[Typed], Answer]) -> None:
+    def __init__(self, listener: socket.socket, path: Path, answer: Callable[[TypedCommand], Answer]) -> None:
         self._listener = listener
         self._answer = answer
         self.environ = {"STAND_IN": str(path)}
@@ -73,12 +73,12 @@ class StandIns:
         line.settimeout(None)
         with closing(line), line.makefile("rwb") as file:
             arguments, given, folder, data_dir = json.loads(file.readline())
-            typed = Typed(Path(arguments[0]).name, arguments[1:], given.encode("latin-1"), folder, data_dir)
+            typed = TypedCommand(Path(arguments[0]).name, arguments[1:], given.encode("latin-1"), folder, data_dir)
             file.write(json.dumps(self._answer(typed)).encode() + b"\n")
 
 
 @contextmanager
-def stand_ins(folder: Path, answer: Callable[[Typed], Answer]) -> Iterator[StandIns]:
+def stand_ins(folder: Path, answer: Callable[[TypedCommand], Answer]) -> Iterator[StandIns]:
     """Listens in a folder with a short path."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "socket"))

@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from app.settings import Settings
-from tests.support.forked import Forked, run_module
+from tests.support.forked import ForkedProcess, run_module
 from tests.support.servers import PATIENCE, free_port, wait_until
 
 GUNICORN = ("-m", "gunicorn", "wsgi:application")
@@ -89,7 +89,7 @@ def forked_web_server(
     """The same without the two seconds for its imports. `limits` are those of the system for the process, by the
     constants of `resource`."""
     log, port = folder / "web.log", free_port()
-    process = Forked(log, serve, {**_environment(settings, port), **environ}, limits or {})
+    process = ForkedProcess(log, serve, {**_environment(settings, port), **environ}, limits or {})
     try:
         web = Web(port, process.pid, log)
         wait_until(lambda: process.has_ended() or _answers(port), "the API answers")

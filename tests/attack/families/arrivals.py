@@ -35,7 +35,7 @@ FIELDS = frozenset(
         *("content-type", "content-transfer-encoding", "list-unsubscribe", "list-unsubscribe-post", "dkim-signature"),
     }
 )
-OF_PARTS = frozenset({"content-type", "content-transfer-encoding", "content-disposition", "content-id"})
+PART_HEADERS = frozenset({"content-type", "content-transfer-encoding", "content-disposition", "content-id"})
 REPEATED = "dkim-signature"
 PARAMETERS = ["charset", "coding", "dlr-mask", "dlr-url", "from", "password", "text", "to", "username"]
 SMPP = {smpp.BIND_TRANSCEIVER, smpp.BIND_TRANSMITTER, smpp.SUBMIT_SM, smpp.ENQUIRE_LINK, smpp.UNBIND}
@@ -113,7 +113,7 @@ def wrong_to_a_reader(mail: Mail, domain: str) -> Iterator[str]:
     if [address.domain for address in sender] != [domain] or len(parsed["To"].addresses) != 1:
         yield f"from {parsed['From']} to {parsed['To']}"
     for part in parsed.walk():
-        if part is not parsed and (unknown := {name.lower() for name in part.keys()} - OF_PARTS):  # noqa: SIM118
+        if part is not parsed and (unknown := {name.lower() for name in part.keys()} - PART_HEADERS):  # noqa: SIM118
             yield f"fields of a part {unknown}"
 
 

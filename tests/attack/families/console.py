@@ -19,9 +19,9 @@ from app.clock import now
 from app.db.models import ConsoleLink, ConsoleSession
 from app.http.console.guard import MAX_ATTEMPTS, PLAIN_COOKIE, SECURE_COOKIE
 from app.http.console.pages import HOME, SIGN_IN
-from tests.attack.console import OWN, Browser, Console, Shown
+from tests.attack.console import OWN, Browser, Console, ConsoleAnswer
 from tests.attack.families import console_pages, console_requests, console_texts
-from tests.attack.families.forwarded import OF_CLIENTS
+from tests.attack.families.forwarded import CLIENT_HEADERS
 from tests.attack.families.isolation import rows_of_the_victim, wrong_keys
 from tests.attack.families.tokens import altered
 from tests.attack.markup import faults
@@ -30,7 +30,7 @@ from tests.attack.stage import Stage
 from tests.attack.tally import Case, case
 
 VICTIM, ATTACKER = NAMES
-OF_SIGNING_IN = frozenset({"console_sessions", "console_links", "audit_entries"})
+TABLES_OF_SIGNING_IN = frozenset({"console_sessions", "console_links", "audit_entries"})
 """Tables in which the victim's own visits leave rows."""
 PLANTED = "p1anted-by-somebody-else-0123456789abcdefgh"
 
@@ -56,7 +56,7 @@ def attack(on: Stage) -> Iterator[Case]:
         yield from console_pages.filters(console)
         yield from console_texts.reflected(console)
     after = rows_of_the_victim(on)
-    for name in sorted(set(before) - OF_SIGNING_IN):
+    for name in sorted(set(before) - TABLES_OF_SIGNING_IN):
         yield case("rows of the victim afterwards", before[name] == after[name], f"{name} has changed")
     if not on.strict:
         yield from console_texts.stored(console)
@@ -104,7 +104,7 @@ def limits(console: Console) -> Iterator[Case]:
         ),
         "links": lambda browser, headers: browser.ask("POST", f"{HOME}/login/{next(guesses):043d}", headers),
     }
-    names = [*OF_CLIENTS, "Forwarded"][: 4 if console.on.short else None]
+    names = [*CLIENT_HEADERS, "Forwarded"][: 4 if console.on.short else None]
     spoofs = [dict[str, str](), *({name: "192.0.2.%d"} for name in names)]
     if console.on.strict:
         spoofs = [{"X-Forwarded-For": "192.0.2.%d, 198.51.100.9"}, {"X-Forwarded-For": "2001:db8:1:2::%d"}]
@@ -121,7 +121,7 @@ def _numbered(headers: dict[str, str], number: int) -> dict[str, str]:
     return {name: text.replace("%d", str(number)) for name, text in headers.items()}
 
 
-def signed_out(attack_name: str, answer: Shown) -> Case:
+def signed_out(attack_name: str, answer: ConsoleAnswer) -> Case:
     """Nobody has been signed in by the answer."""
     held = 400 <= answer.status < 500 and not any(answer.cookies.values())
     return case(attack_name, held, f"{answer.method} {answer.path[:200]}: {answer.status} {answer.cookies}")

@@ -17,7 +17,7 @@ from app.console.messages import PATH
 from app.db.models import Account, ConsoleSession, Recipient
 from app.http.console.pages import HOME, SIGN_IN
 from app.query.cursors import CURSOR, CursorScope, Position
-from tests.attack.console import OWN, Browser, Console, Shown
+from tests.attack.console import OWN, Browser, Console, ConsoleAnswer
 from tests.attack.families.console_requests import values_of
 from tests.attack.families.isolation import NOBODY, NOTHING
 from tests.attack.markup import read
@@ -28,7 +28,7 @@ VICTIM, ATTACKER = NAMES
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CHOSEN = frozenset({"account", "limit", "offset", "fields", "expand", "_tz", "from", "to", "cursor"})
 """Parameters that no wildcard could widen: most are the console's own to say."""
-OF_TESTS = frozenset({"list_id", "message_id", "captured_id"})
+TEST_PARAMETERS = frozenset({"list_id", "message_id", "captured_id"})
 """What a test account has copies of, under the ids of the originals, and its inbox: a test key of the victim knows
 them."""
 WILDCARDS = ("%", "_", "*", "%@%", ".*@.*", "[a-z0-9-]*", "x' OR '1'='1", "a|b", "^", "\\", "(", "\x00", "\ud800", "‰")
@@ -133,7 +133,7 @@ def ids(console: Console) -> Iterator[Case]:
         theirs = {name: on.victim.ids[name] for name in page.parameters}
         absent = {name: NOBODY.get(name, NOTHING) for name in page.parameters}
         for who, browser in browsers.items():
-            if who == "the victim's test key" and OF_TESTS & set(page.parameters):
+            if who == "the victim's test key" and TEST_PARAMETERS & set(page.parameters):
                 continue
             answer, nobody = (browser.ask(page.method, page.path(values), OWN) for values in (theirs, absent))
             said = [*theirs.values(), *absent.values()]
@@ -152,7 +152,7 @@ def _without(text: str, said: Iterable[object]) -> str:
     return text
 
 
-def seen_nothing(attack_name: str, answer: Shown, said: Iterable[object]) -> Case:
+def seen_nothing(attack_name: str, answer: ConsoleAnswer, said: Iterable[object]) -> Case:
     """Whether nothing of the victim is in the answer but what the request itself said."""
     text = _without(answer.text + answer.target, said)
     held = VICTIM not in text and answer.status < 500

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Row, String, Table, and_, select, update
 
 from app.db.models import Account, AuditEntry, Base
 from app.http.console.pages import HOME, SIGN_IN
-from tests.attack.console import OWN, Browser, Console, Shown
+from tests.attack.console import OWN, Browser, Console, ConsoleAnswer
 from tests.attack.families.arrivals import FORMULA
 from tests.attack.families.console_requests import values_of
 from tests.attack.markup import faults, read
@@ -54,7 +54,7 @@ KEPT = frozenset(
 """Columns with words and tokens of this service: nobody else writes into them."""
 PERSONAL = frozenset({"email", "mobile", "address", "detail", "note", "answer", "reason", "identifier"})
 """Columns with addresses of people and texts of other servers."""
-OF_RUNS = frozenset({"automation_runs.reason", "automation_passed_steps.detail"})
+RUN_LABELS = frozenset({"automation_runs.reason", "automation_passed_steps.detail"})
 """Words of this service that have such names; the API shows them to every key that reads automations."""
 FOR_OPERATORS = "recipient_steps.note"
 LABEL = re.compile(r"\w+\.\w+\.\d+")
@@ -76,7 +76,7 @@ def reflected(console: Console) -> Iterator[Case]:
             yield case("texts of requests", held, f"{answer.path[:200]}: {faults_of_answer}")
 
 
-def said(console: Console, browser: Browser, text: str) -> Iterator[Shown]:
+def said(console: Console, browser: Browser, text: str) -> Iterator[ConsoleAnswer]:
     """Answers to requests that say it in a path, in each field, as the name of a field, and in headers."""
     plain = text.replace("\r", "").replace("\n", "")
     for page in (page for page in console.pages if page.method == "GET"):
@@ -121,7 +121,7 @@ def stored(console: Console) -> Iterator[Case]:
             f"{answer.path} as {who}: {answer.status} {faults_of_answer}",
         )
         if who in ("report", "limited"):
-            hidden = {label for label in labels if label.partition(".")[2] in PERSONAL} - OF_RUNS
+            hidden = {label for label in labels if label.partition(".")[2] in PERSONAL} - RUN_LABELS
             yield case("what a report does not show", not hidden, f"{answer.path} as {who}: {hidden}")
         if who != "operator":
             yield case("what a report does not show", FOR_OPERATORS not in labels, f"{answer.path} as {who}: a note")
@@ -135,7 +135,7 @@ def stored(console: Console) -> Iterator[Case]:
                 yield from cells(who, answer)
 
 
-def cells(who: str, answer: Shown) -> Iterator[Case]:
+def cells(who: str, answer: ConsoleAnswer) -> Iterator[Case]:
     """No cell of a file is a formula, none begins a row, and the file is stored rather than shown."""
     rows = list(csv.reader(io.StringIO(answer.text, newline="")))
     for row in rows:
@@ -147,7 +147,9 @@ def cells(who: str, answer: Shown) -> Iterator[Case]:
     yield case("cells of files", held, f"{answer.path} as {who}: {disposition}")
 
 
-def visits(console: Console, browsers: dict[str, Browser], account: int, uuid: str) -> Iterator[tuple[str, Shown]]:
+def visits(
+    console: Console, browsers: dict[str, Browser], account: int, uuid: str
+) -> Iterator[tuple[str, ConsoleAnswer]]:
     """Every page that is read, as everybody who may see it."""
     values = console.on.attacker.ids | {"uuid": uuid}
     for page in (page for page in console.private if page.method == "GET"):

@@ -10,7 +10,7 @@ from tests.attack.stage import SENDS, Stage
 from tests.attack.tally import Case, case
 from tests.support.servers import wait_until
 
-OF_CLIENTS = (
+CLIENT_HEADERS = (
     *("X-Forwarded-For", "X_Forwarded_For", "X-Real-IP", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP", "Via"),
     *("X-Cluster-Client-IP", "X-Originating-IP", "X-Remote-IP", "X-Remote-Addr", "Remote-Addr", "REMOTE_ADDR"),
 )
@@ -34,7 +34,7 @@ def attack(on: Stage) -> Iterator[Case]:
 def networks(on: Stage) -> Iterator[Case]:
     """An account that only its own network may use."""
     token = token_of(WALLED, "standard")
-    tried: list[dict[str, str]] = [{name: ALLOWED} for name in OF_CLIENTS]
+    tried: list[dict[str, str]] = [{name: ALLOWED} for name in CLIENT_HEADERS]
     tried += [{"Forwarded": text} for text in (f"for={ALLOWED}", f'for="{ALLOWED}:1"', f"for={ALLOWED};proto=https")]
     tried += [{"X-Forwarded-For": text} for text in (f"{ALLOWED}, {PUBLIC}", f"{ALLOWED},{PUBLIC}", f"{ALLOWED}, x")]
     for headers in tried:

@@ -24,7 +24,7 @@ from tests.attack.tally import Case, case
 NOBODY: dict[str, Any] = {"uuid": "00000000-0000-4000-8000-000000000000", "state": BLOCKED}
 NOTHING = 9_007_199_254_740_000
 """An id that no row has."""
-OF_EACH_REQUEST = frozenset({"id", "timestamp", "_links"})
+REQUEST_FIELDS = frozenset({"id", "timestamp", "_links"})
 REFERENCES: dict[Path, str] = {
     ("list_id",): "list_id",
     ("message_id",): "message_id",
@@ -323,7 +323,7 @@ def shape(answer: requests.Response, named: dict[str, Any]) -> tuple[int, str]:
     """Status and error without what the request itself said; of a success only the status."""
     if answer.status_code < 400:
         return answer.status_code, ""
-    error = {name: value for name, value in answer.json().items() if name not in OF_EACH_REQUEST}
+    error = {name: value for name, value in answer.json().items() if name not in REQUEST_FIELDS}
     text = json.dumps(error, ensure_ascii=False)
     for value in sorted(map(str, named.values()), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "X", text)

@@ -15,14 +15,14 @@ from app.http.console.pages import HOME
 from tests.attack.console import OWN, Browser, Console
 from tests.attack.families.forwarded import POISON
 from tests.attack.families.isolation import NOBODY, NOTHING, rows_of_the_victim
-from tests.attack.families.tokens import Seen, seen_by
+from tests.attack.families.tokens import MailTokens, seen_by
 from tests.attack.party import MOBILES, Party
 from tests.attack.stage import Stage
 from tests.attack.tally import Case, case
 
 HOSTS = {"tracking_host": "click", "return_path_host": "back"}
 """Attribute of a domain -> the first label of its host."""
-OF_SIGNING_IN = frozenset({"console_sessions", "console_links", "audit_entries"})
+TABLES_OF_SIGNING_IN = frozenset({"console_sessions", "console_links", "audit_entries"})
 
 
 def attack(on: Stage) -> Iterator[Case]:
@@ -39,7 +39,7 @@ def attack(on: Stage) -> Iterator[Case]:
         yield from links(on, *(seen_by(on, party.domain) for party in (on.attacker, on.victim)))
         yield from consoles(console)
         after = rows_of_the_victim(on)
-        for name in sorted(set(before) - OF_SIGNING_IN):
+        for name in sorted(set(before) - TABLES_OF_SIGNING_IN):
             yield case("rows of the victim afterwards", before[name] == after[name], f"{name} has changed")
     finally:
         for party in (on.victim, on.attacker):
@@ -140,7 +140,7 @@ def has_only_own(on: Stage) -> bool:
 # ---------------------------------------------------------------------------------------------- hosts of requests
 
 
-def links(on: Stage, attacker: Seen, victim: Seen) -> Iterator[Case]:
+def links(on: Stage, attacker: MailTokens, victim: MailTokens) -> Iterator[Case]:
     """Links of each party under hosts of both, and of nobody. The attacker's lead where its mail led, under its own
     hosts; both may be used to unsubscribe wherever they arrive."""
     for other, seen in ((on.victim, attacker), (on.attacker, victim)):

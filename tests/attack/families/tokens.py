@@ -40,7 +40,7 @@ PURPOSES = {"u": UNSUBSCRIBE_PURPOSE, "c": CLICK_PURPOSE, "o": OPEN_PURPOSE}
 
 
 @dataclass(frozen=True)
-class Seen:
+class MailTokens:
     """What is in the mails of a party: a token of each kind of link, and the return path."""
 
     links: dict[str, str]
@@ -63,7 +63,7 @@ def attack(on: Stage) -> Iterator[Case]:
     yield from signatures(on)
 
 
-def seen_by(on: Stage, domain: str) -> Seen:
+def seen_by(on: Stage, domain: str) -> MailTokens:
     """What a recipient of the party has in the mailbox."""
     for mail in on.relay.mails:
         parsed = parsed_mail(mail)
@@ -72,7 +72,7 @@ def seen_by(on: Stage, domain: str) -> Seen:
         )
         links_by_kind = dict(LINK.findall(text))
         if parsed["From"].addresses[0].domain == domain and set(links_by_kind) == set(PURPOSES):
-            return Seen(links_by_kind, re.findall(r"<(.*?)>", mail.sender.decode())[0])
+            return MailTokens(links_by_kind, re.findall(r"<(.*?)>", mail.sender.decode())[0])
     raise AssertionError(f"no mail of {domain} has all kinds of links")
 
 
@@ -88,7 +88,7 @@ def altered(token: str, short: bool) -> Iterator[str]:
     yield from (f"{token}%00", f"{token}%0a", f"{token}.", f" {token}", f"%20{token}", "..", "%2e%2e", "")
 
 
-def links(on: Stage, victim: Seen, attacker: Seen) -> Iterator[Case]:
+def links(on: Stage, victim: MailTokens, attacker: MailTokens) -> Iterator[Case]:
     """Altered links, links for another purpose, and links that another key has signed."""
     for kind, token in victim.links.items():
         tokens = [*altered(token, on.short)]
@@ -121,7 +121,7 @@ def receipts(on: Stage) -> Iterator[Case]:
         yield case("receipts and replies", answer.status_code in (403, 404), f"secret {secret!r}: {answer.status_code}")
 
 
-def reports(on: Stage, victim: Seen) -> Iterator[Case]:
+def reports(on: Stage, victim: MailTokens) -> Iterator[Case]:
     """Mails to return paths that were never used, about recipients of the victim."""
     local, _, domain = victim.return_path.partition("@")
     name, _, token = local.partition("+")
@@ -190,7 +190,7 @@ def hooks(on: Stage) -> Iterator[Case]:
             yield case("events of relays", answer.status_code in (400, 401, 404, 405), f"{path} {login}: {answer.text}")
 
 
-def genuine(on: Stage, attacker: Seen) -> Iterator[Case]:
+def genuine(on: Stage, attacker: MailTokens) -> Iterator[Case]:
     """The attacker's own link leads where its mail led, whatever is added; and its open is recorded."""
     path = f"/c/{attacker.links['c']}"
     for addition in ("", "?url=https://evil.example/", "?u=//evil.example", "?next=https://evil.example", "#evil"):

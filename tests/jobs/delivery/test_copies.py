@@ -17,7 +17,7 @@ from tests.support.client import Client
 from tests.support.rows import Rows
 from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant, new_email
-from tests.unit.transports.mailserver import DROP, MailServer, Received
+from tests.unit.transports.mailserver import DROP, MailServer, ReceivedMail
 
 COPY = "archive@acme.example"
 LINKS = '<a href="https://a.example/x">x</a> <a href="%%unsubscribe_link%%">leave</a>'
@@ -28,7 +28,7 @@ TAKEN_MAIL = "250 2.0.0 queued"
 
 
 @pytest.fixture
-def pair(tenant: Tenant, worker: Services, mail_server: MailServer) -> tuple[Received, Received]:
+def pair(tenant: Tenant, worker: Services, mail_server: MailServer) -> tuple[ReceivedMail, ReceivedMail]:
     """A tracked mail to a recipient of a list, and its blind copy."""
     sends = SendsApi(tenant)
     person = {"email": new_email(), "name": "Ann"}
@@ -41,7 +41,7 @@ def pair(tenant: Tenant, worker: Services, mail_server: MailServer) -> tuple[Rec
 
 
 def test_the_copy_has_the_text_of_the_mail_and_no_link_that_acts_for_the_recipient(
-    pair: tuple[Received, Received], anon: Client
+    pair: tuple[ReceivedMail, ReceivedMail], anon: Client
 ) -> None:
     mail, copy = (parsed(message.content) for message in pair)
     for name in ("From", "To", "Subject", "Date", "Message-ID"):
@@ -60,7 +60,7 @@ def test_the_copy_has_the_text_of_the_mail_and_no_link_that_acts_for_the_recipie
 
 
 def test_the_unsubscribe_link_of_a_copy_unsubscribes_nobody(
-    pair: tuple[Received, Received], tenant: Tenant, anon: Client
+    pair: tuple[ReceivedMail, ReceivedMail], tenant: Tenant, anon: Client
 ) -> None:
     """Its page says that the link does not work."""
     assert (anon.get("/u/copy").status_code, anon.request("POST", "/u/copy").status_code) == (404, 404)

@@ -29,7 +29,7 @@ from tests.jobs.delivery import drainer
 from tests.jobs.delivery.conftest import Changed, StartDrain, events, fail_writing
 from tests.jobs.delivery.test_fairness import addresses, take
 from tests.support.clocks import ClockAhead, clock_of
-from tests.support.forked import Forked
+from tests.support.forked import ForkedProcess
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, wait_until
 from tests.unit.transports.mailserver import MailServer
@@ -42,7 +42,7 @@ class Killer(MailServer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.worker: Forked | None = None
+        self.worker: ForkedProcess | None = None
         self.kill_at: tuple[str, int] | None = None
         self._starting = threading.Lock()
         self._seen: Counter[str] = Counter()
@@ -70,7 +70,7 @@ def killer() -> Iterator[Killer]:
         yield server
 
 
-def start_process(worker: Services) -> Forked:
+def start_process(worker: Services) -> ForkedProcess:
     """Starts a separate process that drains once."""
     settings = worker.settings
     environ = {
@@ -81,7 +81,7 @@ def start_process(worker: Services) -> Forked:
         "SEND_CONNECTIONS": str(settings.send_connections),
         "SECRET_KEY": settings.secret_key,
     }
-    return Forked(settings.data_dir.parent / "log", drainer.main, environ)
+    return ForkedProcess(settings.data_dir.parent / "log", drainer.main, environ)
 
 
 def times_received(server: MailServer) -> Counter[str]:

@@ -25,7 +25,7 @@ ANN = "Ann@Example.com"
 RECORDED = EmailResult("failed", Effect.RECORDED)
 
 
-class Sent:
+class SentMail:
     """A mail that the mail server accepted, with the reports about it."""
 
     def __init__(self, rows: Rows, worker: Services, server: MailServer, **content: Any) -> None:
@@ -73,18 +73,18 @@ class Sent:
 
 
 @pytest.fixture
-def sent(rows: Rows, worker: Services, mail_server: MailServer) -> Sent:
+def sent(rows: Rows, worker: Services, mail_server: MailServer) -> SentMail:
     """A delivered mail."""
-    return Sent(rows, worker, mail_server)
+    return SentMail(rows, worker, mail_server)
 
 
-def assert_nothing_happened(sent: Sent) -> None:
+def assert_nothing_happened(sent: SentMail) -> None:
     assert (sent.state, sent.counts, sent.blocked, events(sent.rows)) == ("delivered", {"delivered": 1}, [], [])
     assert sent.is_subscribed
     assert sent.steps == ["sent"]
 
 
-def test_a_failure_bounces_what_counted_as_delivered(sent: Sent) -> None:
+def test_a_failure_bounces_what_counted_as_delivered(sent: SentMail) -> None:
     """An email counts as delivered until a bounce report arrives."""
     report = delivery_failure(sent.return_path, ANN, original=sent.mail.content)
     assert sent.comes_back(report) == RECORDED
@@ -110,7 +110,7 @@ def test_a_failure_bounces_what_counted_as_delivered(sent: Sent) -> None:
     assert sent.is_subscribed
 
 
-def test_a_repeated_report_changes_nothing(sent: Sent) -> None:
+def test_a_repeated_report_changes_nothing(sent: SentMail) -> None:
     report = delivery_failure(sent.return_path, ANN)
     assert sent.comes_back(report) == RECORDED
     for again in (report, b"Received: by mx\r\n" + report, delivery_failure(sent.return_path, ANN)):
@@ -118,14 +118,14 @@ def test_a_repeated_report_changes_nothing(sent: Sent) -> None:
     assert (sent.counts, len(events(sent.rows)), sent.steps) == ({"bounced": 1}, 2, ["sent", "bounced"])
 
 
-def fails_for_now(sent: Sent) -> None:
+def fails_for_now(sent: SentMail) -> None:
     report = delivery_failure(sent.return_path, ANN, status="4.4.7", diagnostic="smtp; 451 try later")
     assert sent.comes_back(report) == RECORDED
 
 
 def test_five_temporary_bounces_block_the_address(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     """Five in a row, without a delivery between them."""
-    mails = [Sent(rows, worker, mail_server) for _ in range(5)]
+    mails = [SentMail(rows, worker, mail_server) for _ in range(5)]
     for sent in mails:
         assert sent.blocked == []
         fails_for_now(sent)
@@ -140,7 +140,7 @@ def test_a_delivery_that_bounces_later_does_not_reset_the_count(
 ) -> None:
     """The relay accepts each mail, which counts as delivered only until its bounce arrives."""
     for _ in range(5):
-        sent = Sent(rows, worker, mail_server)
+        sent = SentMail(rows, worker, mail_server)
         assert sent.blocked == []
         fails_for_now(sent)
     assert sent.blocked == [(email_key(ANN), "repeated temporary bounces")]
@@ -151,18 +151,18 @@ def test_a_delivery_between_temporary_bounces_resets_their_count(
 ) -> None:
     """Also with more than one delivery, and with further bounces after it."""
     for _ in range(4):
-        fails_for_now(Sent(rows, worker, mail_server))
+        fails_for_now(SentMail(rows, worker, mail_server))
     for _ in range(2):
-        Sent(rows, worker, mail_server)
+        SentMail(rows, worker, mail_server)
     for _ in range(4):
-        sent = Sent(rows, worker, mail_server)
+        sent = SentMail(rows, worker, mail_server)
         fails_for_now(sent)
         assert sent.blocked == []
-    fails_for_now(Sent(rows, worker, mail_server))
+    fails_for_now(SentMail(rows, worker, mail_server))
     assert sent.blocked == [(email_key(ANN), "repeated temporary bounces")]
 
 
-def test_a_report_of_a_delay_adds_a_step_and_nothing_else(sent: Sent) -> None:
+def test_a_report_of_a_delay_adds_a_step_and_nothing_else(sent: SentMail) -> None:
     report = delivery_failure(sent.return_path, ANN, action="delayed", status="4.4.1", diagnostic="smtp; no route")
     assert sent.comes_back(report) == EmailResult("delayed", Effect.RECORDED)
     assert sent.comes_back(report) == EmailResult("delayed", Effect.KNOWN)
@@ -175,7 +175,7 @@ def test_a_report_of_a_delay_adds_a_step_and_nothing_else(sent: Sent) -> None:
     [("delayed", "delayed", "reported delayed"), ("delivered", "arrived", "reported arrived")],
 )
 def test_the_number_of_steps_for_reports_without_effect_is_limited(
-    sent: Sent, action: str, kind: str, step: str
+    sent: SentMail, action: str, kind: str, step: str
 ) -> None:
     """Anybody who knows the return path can send such reports for ever. A failure still counts."""
     for number in range(25):
@@ -187,7 +187,7 @@ def test_the_number_of_steps_for_reports_without_effect_is_limited(
     assert sent.steps[-1] == "bounced"
 
 
-def test_bounce_notifications_in_prose_are_understood(sent: Sent) -> None:
+def test_bounce_notifications_in_prose_are_understood(sent: SentMail) -> None:
     """Common non-standard notifications; only one that names the recipient counts."""
     assert sent.comes_back(qmail_failure(sent.return_path, "bob@example.com")).effect is Effect.IGNORED
     assert_nothing_happened(sent)
@@ -203,7 +203,7 @@ def test_a_notification_blocks_as_the_table_of_replies_says(
 ) -> None:
     """Every seventh reply of the table, with the status `5.0.0` of mail servers that know no other."""
     for reply in [listed_reply for listed_reply in relay_replies() if listed_reply.meaning == meaning][::7]:
-        sent = Sent(rows, worker, mail_server)
+        sent = SentMail(rows, worker, mail_server)
         report = delivery_failure(sent.return_path, ANN, status="5.0.0", diagnostic=f"smtp; {reply.text}")
         assert sent.comes_back(report) == RECORDED, reply
         expected = [(email_key(ANN), "permanent bounce")] if meaning == BLOCKS else []
@@ -212,7 +212,7 @@ def test_a_notification_blocks_as_the_table_of_replies_says(
     assert {event["is_temporary_bounce"] for event in events(rows) if event["event"] == "bounced"} == {False}
 
 
-def test_a_forged_return_path_changes_nothing(sent: Sent) -> None:
+def test_a_forged_return_path_changes_nothing(sent: SentMail) -> None:
     """A token of another recipient or purpose, a changed one, or none; also when the original mail is attached."""
     local, _, domain = sent.return_path.partition("@")
     changed = local[:-1] + ("a" if local[-1] != "a" else "b")
@@ -232,7 +232,7 @@ def test_a_forged_return_path_changes_nothing(sent: Sent) -> None:
     assert_nothing_happened(sent)
 
 
-def test_the_envelope_recipient_overrides_the_header(sent: Sent) -> None:
+def test_the_envelope_recipient_overrides_the_header(sent: SentMail) -> None:
     """Anybody can write the header, so it does not count if the mail server names the envelope recipient."""
     report = delivery_failure(sent.return_path, ANN)
     assert sent.comes_back(report, "hello@acme.example").effect is Effect.IGNORED
@@ -245,14 +245,14 @@ def test_a_bounce_of_the_blind_copy_does_not_bounce_the_recipient(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
     """Both mails have the same return path."""
-    sent = Sent(rows, worker, mail_server, bcc_address="copy@acme.example")
+    sent = SentMail(rows, worker, mail_server, bcc_address="copy@acme.example")
     assert sent.comes_back(delivery_failure(sent.return_path, "copy@acme.example")).effect is Effect.IGNORED
     assert_nothing_happened(sent)
     # The recipient's server forwards the mail, and the next server does not know the address.
     assert sent.comes_back(delivery_failure(sent.return_path, "ann@elsewhere.example")) == RECORDED
 
 
-def test_a_complaint_blocks_and_unsubscribes(sent: Sent) -> None:
+def test_a_complaint_blocks_and_unsubscribes(sent: SentMail) -> None:
     """A spam complaint blocks and unsubscribes the address."""
     report = complaint(sent.return_path, ANN)
     assert sent.comes_back(report) == EmailResult("complaint", Effect.RECORDED)
@@ -268,19 +268,19 @@ def test_a_complaint_blocks_and_unsubscribes(sent: Sent) -> None:
     assert sent.rows.recipient(sent.id).complaint_time is not None
 
 
-def test_a_complaint_sent_to_the_operator_is_attributed_by_the_return_path_in_it(sent: Sent) -> None:
+def test_a_complaint_sent_to_the_operator_is_attributed_by_the_return_path_in_it(sent: SentMail) -> None:
     report = complaint("abuse@acme.example", ANN, mail_from=sent.return_path)
     assert sent.comes_back(report).effect is Effect.RECORDED
     assert sent.blocked == [(email_key(ANN), "complaint")]
 
 
 @pytest.mark.parametrize("type_", ["not-spam", "auth-failure", "anything"])
-def test_a_feedback_report_of_another_type_is_ignored(sent: Sent, type_: str) -> None:
+def test_a_feedback_report_of_another_type_is_ignored(sent: SentMail, type_: str) -> None:
     assert sent.comes_back(complaint(sent.return_path, ANN, type_=type_)) == EmailResult("automatic", Effect.IGNORED)
     assert_nothing_happened(sent)
 
 
-def test_an_opt_out_feedback_report_unsubscribes(sent: Sent) -> None:
+def test_an_opt_out_feedback_report_unsubscribes(sent: SentMail) -> None:
     assert sent.comes_back(complaint(sent.return_path, ANN, type_="opt-out")).effect is Effect.RECORDED
     assert (sent.is_subscribed, sent.blocked, sent.counts["unsubscribed"]) == (False, [], 1)
 
@@ -295,7 +295,7 @@ def test_an_opt_out_feedback_report_unsubscribes(sent: Sent) -> None:
         ({"Precedence": "bulk"}, "automatic"),
     ],
 )
-def test_replies_are_ignored(sent: Sent, fields: dict[str, str], kind: str) -> None:
+def test_replies_are_ignored(sent: SentMail, fields: dict[str, str], kind: str) -> None:
     """Out-of-office notes and personal answers to the return path."""
     reply = plain(sent.return_path, "I am away until Monday", **fields)
     assert sent.comes_back(reply) == EmailResult(kind, Effect.IGNORED)
@@ -308,7 +308,7 @@ def test_a_mail_to_the_unsubscribe_address_unsubscribes(
     """`List-Unsubscribe` contains it if a bounce domain is set. A mail program sends such a mail when its user asks
     it to; automatic replies do not count."""
     worker = make_worker(bounce_domain="bounces.acme.example")
-    sent = Sent(rows, worker, mail_server)
+    sent = SentMail(rows, worker, mail_server)
     assert sent.return_path.endswith("@bounces.acme.example")
     address = unsubscribe_address(worker.settings, sent.id)
     assert address is not None
@@ -321,7 +321,7 @@ def test_a_mail_to_the_unsubscribe_address_unsubscribes(
     assert (sent.is_subscribed, sent.counts) == (False, {"delivered": 1, "unsubscribed": 1})
 
 
-def test_a_report_that_arrives_before_the_outcome_is_written_waits_for_it(sent: Sent) -> None:
+def test_a_report_that_arrives_before_the_outcome_is_written_waits_for_it(sent: SentMail) -> None:
     """A mail server may report before the sender has written that the mail was accepted."""
     report = delivery_failure(sent.return_path, ANN)
     sent.rows.change([sent.id], state="sending")
@@ -344,6 +344,6 @@ def test_a_bounce_counts_for_a_deferred_mail(rows: Rows, worker: Services, state
     assert (rows.recipient(recipient_id).state, group.bounced, group.delivered) == ("bounced", 1, 0)
 
 
-def test_a_report_about_a_deleted_recipient_is_ignored(sent: Sent) -> None:
+def test_a_report_about_a_deleted_recipient_is_ignored(sent: SentMail) -> None:
     gone = return_path(sent.worker.settings, 999_999_999, "hello@acme.example")
     assert sent.comes_back(delivery_failure(gone, ANN)).effect is Effect.IGNORED

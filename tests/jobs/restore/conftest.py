@@ -27,7 +27,7 @@ from tests.support.prepared import migrated_file
 from tests.support.servers import migrated_database, scratch_database, short_folder
 from tests.unit.transports.mailserver import MailServer
 
-Installed = Callable[..., "Installation"]
+Installer = Callable[..., "Installation"]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def new_settings(
 
 
 @pytest.fixture
-def installed(new_settings: Callable[..., Settings]) -> Iterator[Installed]:
+def installed(new_settings: Callable[..., Settings]) -> Iterator[Installer]:
     """`installed(backend)`: an installation with these settings."""
     with ExitStack() as stack:
 

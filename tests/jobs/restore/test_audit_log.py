@@ -9,7 +9,7 @@ import pytest
 from app.maintenance.audit_seals import seal_entries
 from app.settings import Settings
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installed, rewritten, running
+from tests.jobs.restore.conftest import Installation, Installer, rewritten, running
 from tests.jobs.restore.test_restored import later
 from tests.support.tenants import new_tenant
 
@@ -27,7 +27,7 @@ def act(source: Installation) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_chain_goes_on_after_a_restore_also_into_the_other_database(
-    installed: Installed, new_settings: Callable[..., Settings], file: str, backend: str
+    installed: Installer, new_settings: Callable[..., Settings], file: str, backend: str
 ) -> None:
     source = installed(backend, migrated=True)
     act(source)
@@ -49,7 +49,7 @@ def test_the_chain_goes_on_after_a_restore_also_into_the_other_database(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_backup_whose_log_was_changed_is_restored_and_says_so(
-    installed: Installed, new_settings: Callable[..., Settings], file: str, backend: str
+    installed: Installer, new_settings: Callable[..., Settings], file: str, backend: str
 ) -> None:
     source = installed(backend, migrated=True)
     act(source)

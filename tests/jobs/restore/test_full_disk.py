@@ -22,7 +22,7 @@ from app.backup.manifest import NotABackup
 from app.backup.restore import restore_backup
 from app.db.copies.snapshot import CopyError
 from app.db.models import Recipient
-from tests.jobs.restore.conftest import Installation, Installed, is_untouched
+from tests.jobs.restore.conftest import Installation, Installer, is_untouched
 from tests.support.rows import Rows
 from tests.support.tenants import new_tenant
 
@@ -48,7 +48,7 @@ def room(size: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def source(installed: Installed) -> Installation:
+def source(installed: Installer) -> Installation:
     """An installation with enough that no compression makes it small."""
     made = installed("sqlite", migrated=True)
     noise = random.Random(1).randbytes(300_000)
@@ -153,7 +153,7 @@ def contents(path: Path) -> dict[str, bytes] | None:
 
 
 def test_a_truncated_backup_is_refused_before_anything_is_written(
-    source: Installation, installed: Installed, file: str
+    source: Installation, installed: Installer, file: str
 ) -> None:
     source.json("backup", file)
     os.truncate(file, Path(file).stat().st_size * 2 // 3)
@@ -164,7 +164,7 @@ def test_a_truncated_backup_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("size", [40_000, 900_000], ids=["for its tables", "for its rows"])
 def test_a_restore_that_finds_no_room_leaves_nothing_and_can_be_repeated(
-    source: Installation, installed: Installed, file: str, size: int
+    source: Installation, installed: Installer, file: str, size: int
 ) -> None:
     source.json("backup", file)
     target = installed("sqlite")
@@ -178,7 +178,7 @@ def test_a_restore_that_finds_no_room_leaves_nothing_and_can_be_repeated(
     assert target.json("restore", file)["held"]["messages"] == 1
 
 
-def test_a_restore_that_loses_its_server_leaves_nothing(source: Installation, installed: Installed, file: str) -> None:
+def test_a_restore_that_loses_its_server_leaves_nothing(source: Installation, installed: Installer, file: str) -> None:
     source.json("backup", file)
     target = installed("postgresql", migrated=True)
 

@@ -27,9 +27,9 @@ from app.services import make_services
 from app.settings import Settings, from_environment
 from app.transports.base import DeliveryResult
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installed, running
+from tests.jobs.restore.conftest import Installation, Installer, running
 from tests.jobs.restore.test_known_since import write_journal
-from tests.support.forked import Forked
+from tests.support.forked import ForkedProcess
 from tests.support.rows import Rows
 from tests.support.servers import wait_until
 from tests.support.tenants import new_tenant
@@ -79,7 +79,7 @@ class Restores:
         environ = environment_of(settings)
         log = self.folder / "steps"
         log.unlink(missing_ok=True)
-        process = Forked(self.folder / "log", restoring, environ, self.file, str(log), last)
+        process = ForkedProcess(self.folder / "log", restoring, environ, self.file, str(log), last)
         wait_until(process.has_ended, "it has ended")
         status = process.wait()
         assert status in (0, -signal.SIGKILL), (status, sorted(self.folder.iterdir()))
@@ -87,7 +87,7 @@ class Restores:
 
 
 @pytest.fixture
-def source(request: pytest.FixtureRequest, installed: Installed) -> Installation:
+def source(request: pytest.FixtureRequest, installed: Installer) -> Installation:
     """An installation of which a sender has died with outcomes in its journal, and that waits for a part of a reply;
     its key was rotated."""
     made = installed("sqlite", migrated=True)
@@ -170,7 +170,7 @@ def test_a_restore_that_is_killed_at_any_step_has_left_nothing_or_all_and_is_rep
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nothing_of_a_restore_is_seen_before_it_has_ended(
-    restores: Restores, installed: Installed, backend: str
+    restores: Restores, installed: Installer, backend: str
 ) -> None:
     """By no command, page, sender or scheduler: it is one transaction, also what the journals know."""
     target, seen_meanwhile = installed(backend, migrated=True), []
@@ -194,7 +194,7 @@ def test_nothing_of_a_restore_is_seen_before_it_has_ended(
     assert target.json("holds", "list")[0]["held"] == 2
 
 
-def test_a_repeated_restore_says_that_it_is_done(restores: Restores, installed: Installed) -> None:
+def test_a_repeated_restore_says_that_it_is_done(restores: Restores, installed: Installer) -> None:
     settings = installed("sqlite").settings
     with running(settings) as target:
         target.json("restore", restores.file)
@@ -207,7 +207,7 @@ def test_a_repeated_restore_says_that_it_is_done(restores: Restores, installed: 
 
 
 def test_a_server_that_goes_at_the_commit_leaves_it_open_and_the_restore_is_repeated(
-    restores: Restores, installed: Installed
+    restores: Restores, installed: Installer
 ) -> None:
     """The keys stay, since all may have been restored."""
     target = installed("postgresql", migrated=True)
@@ -244,7 +244,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_result_in_a_journal_that_cannot_be_written_prevents_no_restore(
-    source: Installation, installed: Installed, file: str, backend: str
+    source: Installation, installed: Installer, file: str, backend: str
 ) -> None:
     """Its message stays held, the others of the journal are settled."""
     with source.services.database.read() as session:

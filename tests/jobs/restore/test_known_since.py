@@ -18,7 +18,7 @@ from app.sends.outcomes.attempt_result import AttemptResult, journal_folder
 from app.settings import Settings
 from app.transports.base import DeliveryResult
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installed, running
+from tests.jobs.restore.conftest import Installation, Installer, running
 from tests.jobs.restore.test_restored import later
 from tests.support.rows import Rows
 from tests.support.tenants import new_tenant
@@ -43,7 +43,7 @@ def has_events(target: Installation) -> bool:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_the_senders_of_this_machine_handed_over_since_is_written_as_sent(
-    installed: Installed,
+    installed: Installer,
     new_settings: Callable[..., Settings],
     mail_server: MailServer,
     file: str,
@@ -85,7 +85,7 @@ def test_what_the_senders_of_this_machine_handed_over_since_is_written_as_sent(
         ]
 
 
-def test_journals_of_another_installation_say_nothing(installed: Installed, file: str) -> None:
+def test_journals_of_another_installation_say_nothing(installed: Installer, file: str) -> None:
     source, target = installed("sqlite", migrated=True), installed("sqlite")
     (queued,) = Rows.of(new_tenant(source.app)).add_send(["a@example.com"])
     source.json("backup", file)
@@ -96,7 +96,7 @@ def test_journals_of_another_installation_say_nothing(installed: Installed, file
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nothing_is_reported_that_was_reported_seconds_after_the_backup(
-    installed: Installed, file: str, backend: str
+    installed: Installer, file: str, backend: str
 ) -> None:
     """A reply of which a part was missing, and what was to happen to a captured message: workers would do both by
     themselves. The reply's event is held; nothing else of the webhook waited."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.infrastructure.shared_counts import Counts, SharedCounts, add
-from tests.jobs.restore.conftest import Installation, Installed
+from tests.jobs.restore.conftest import Installation, Installer
 
 NAME = "tms_backup_timestamp_seconds"
 
@@ -18,7 +18,7 @@ def noted(installation: Installation) -> dict[str, float]:
     return {dict(labels)["result"]: moment for (name, labels), moment in summed.items() if name == NAME}
 
 
-def test_the_last_backup_and_the_last_failure_are_noted(installed: Installed, tmp_path: Path) -> None:
+def test_the_last_backup_and_the_last_failure_are_noted(installed: Installer, tmp_path: Path) -> None:
     """In two files at most, however many there were; who makes none has none."""
     source = installed("sqlite", migrated=True)
     assert noted(source) == {}

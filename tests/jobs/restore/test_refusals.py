@@ -16,7 +16,7 @@ from app.db.models import Account
 from app.infrastructure import liveness
 from app.settings import Settings
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installed, is_untouched, rewritten, running
+from tests.jobs.restore.conftest import Installation, Installer, is_untouched, rewritten, running
 from tests.support.next_release import CONTRACTED
 from tests.support.tenants import new_tenant
 
@@ -25,7 +25,7 @@ SECRET = "another secret of the tests, long enough to sign"
 
 
 @pytest.fixture
-def source(installed: Installed) -> Installation:
+def source(installed: Installer) -> Installation:
     """An installation with an account."""
     made = installed("sqlite", migrated=True)
     new_tenant(made.app)
@@ -65,14 +65,14 @@ def test_of_a_folder_the_latest_are_kept(source: Installation, tmp_path: Path) -
     assert "--keep is for a folder" in source.refused("backup", str(tmp_path / "mine.zip"), "--keep", "2")
 
 
-def test_a_database_of_nobody_is_not_backed_up(installed: Installed, file: str) -> None:
+def test_a_database_of_nobody_is_not_backed_up(installed: Installer, file: str) -> None:
     error = installed("sqlite").refused("backup", file).splitlines()[-1]
     assert error == "Error: the database was never migrated: there is nothing of this service in it"
     assert not Path(file).exists()
 
 
 @pytest.mark.parametrize("name", ["tables/accounts", "secret_key", "manifest.json"])
-def test_a_damaged_backup_is_refused_before_anything_is_written(backup: str, installed: Installed, name: str) -> None:
+def test_a_damaged_backup_is_refused_before_anything_is_written(backup: str, installed: Installer, name: str) -> None:
     content = bytearray(Path(backup).read_bytes())
     with zipfile.ZipFile(backup) as archive:
         described = archive.getinfo(name)
@@ -95,7 +95,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_written(backup: str, ins
     ids=["file", "manifest", "service", "format", "revision"],
 )
 def test_a_manifest_that_does_not_fit_is_refused(
-    backup: str, installed: Installed, change: Callable[[bytes], bytes], said: str
+    backup: str, installed: Installer, change: Callable[[bytes], bytes], said: str
 ) -> None:
     target = installed("sqlite")
     if said == "damaged":
@@ -109,7 +109,7 @@ def test_a_manifest_that_does_not_fit_is_refused(
     assert is_untouched(target)
 
 
-def test_something_else_is_no_backup(source: Installation, installed: Installed, tmp_path: Path) -> None:
+def test_something_else_is_no_backup(source: Installation, installed: Installer, tmp_path: Path) -> None:
     target, other = installed("sqlite"), tmp_path / "other.zip"
     assert "No such file" in target.refused("restore", str(other))
     other.write_text("no archive")
@@ -121,7 +121,7 @@ def test_something_else_is_no_backup(source: Installation, installed: Installed,
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_row_that_does_not_fit_leaves_nothing_of_the_others(backup: str, installed: Installed, backend: str) -> None:
+def test_a_row_that_does_not_fit_leaves_nothing_of_the_others(backup: str, installed: Installer, backend: str) -> None:
     """All tables are one transaction, and the secret key is put back."""
     target = installed(backend, migrated=True)
     key = (target.settings.data_dir / "secret_key").read_text()
@@ -134,7 +134,7 @@ def test_a_row_that_does_not_fit_leaves_nothing_of_the_others(backup: str, insta
     assert [path.name for path in target.settings.data_dir.glob("*secret_key*")] == ["secret_key"]
 
 
-def test_only_an_empty_database_is_restored_into(source: Installation, backup: str, installed: Installed) -> None:
+def test_only_an_empty_database_is_restored_into(source: Installation, backup: str, installed: Installer) -> None:
     before = source.rows()
     assert "is not empty: its table accounts has rows; restore into an empty one" in source.refused("restore", backup)
     assert source.rows() == before
@@ -144,7 +144,7 @@ def test_only_an_empty_database_is_restored_into(source: Installation, backup: s
     assert "it has tables of another application, such as mine" in other.refused("restore", backup)
 
 
-def test_running_processes_are_not_restored_under(backup: str, installed: Installed) -> None:
+def test_running_processes_are_not_restored_under(backup: str, installed: Installer) -> None:
     target = installed("sqlite", migrated=True)
     liveness.register(target.settings.data_dir, without_credentials(target.settings.database_url))
     error = target.refused("restore", backup)
@@ -152,7 +152,7 @@ def test_running_processes_are_not_restored_under(backup: str, installed: Instal
 
 
 def test_another_secret_key_is_refused_unless_it_is_accepted(
-    source: Installation, installed: Installed, new_settings: Callable[..., Settings], tmp_path: Path
+    source: Installation, installed: Installer, new_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     without = str(tmp_path / "without.zip")
     assert source.json("backup", without, "--without-secret-key")["secret_key"] is False
@@ -171,7 +171,7 @@ def test_another_secret_key_is_refused_unless_it_is_accepted(
 
 
 def test_a_backup_of_an_older_version_is_migrated(
-    installed: Installed, file: str, next_release: Callable[[], None]
+    installed: Installer, file: str, next_release: Callable[[], None]
 ) -> None:
     """It is made before the migration, by this version or by that one."""
     source = installed("sqlite", migrated=True)
@@ -184,7 +184,7 @@ def test_a_backup_of_an_older_version_is_migrated(
     assert names_of_accounts(target) == ["old"]
 
 
-def test_a_backup_of_the_last_step_before_the_baseline_is_restored(installed: Installed, file: str) -> None:
+def test_a_backup_of_the_last_step_before_the_baseline_is_restored(installed: Installer, file: str) -> None:
     source, target = installed("sqlite", migrated=True), installed("sqlite")
     add_account(source, "UPDATE alembic_version SET version_num = '0074'")
     assert source.json("backup", file)["revision"] == "0074"
@@ -193,7 +193,7 @@ def test_a_backup_of_the_last_step_before_the_baseline_is_restored(installed: In
     assert names_of_accounts(target) == ["old"]
 
 
-def test_a_backup_of_an_earlier_step_is_refused(installed: Installed, file: str) -> None:
+def test_a_backup_of_an_earlier_step_is_refused(installed: Installer, file: str) -> None:
     source, target = installed("sqlite", migrated=True), installed("sqlite")
     add_account(source, "UPDATE alembic_version SET version_num = '0060'")
     source.json("backup", file)

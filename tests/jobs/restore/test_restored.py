@@ -36,7 +36,7 @@ from app.sends.outcomes.attempt_result import AttemptResult, journal_folder
 from app.settings import Settings, from_environment
 from app.transports.base import DeliveryResult
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installed, rewritten, running
+from tests.jobs.restore.conftest import Installation, Installer, rewritten, running
 from tests.support.automations import add_automation
 from tests.support.client import SENDS, Client
 from tests.support.rows import Rows
@@ -89,7 +89,7 @@ def work(installation: Installation) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_restored_backup_sends_nothing_but_what_is_released(
-    installed: Installed, new_settings: Callable[..., Settings], mail_server: MailServer, file: str, backend: str
+    installed: Installer, new_settings: Callable[..., Settings], mail_server: MailServer, file: str, backend: str
 ) -> None:
     source = installed(backend, migrated=True)
     tenant, rows = fill(source)
@@ -282,7 +282,7 @@ def check_rest(
 
 
 def test_a_backup_of_one_database_can_be_restored_into_the_other(
-    installed: Installed, file: str, tmp_path: Any
+    installed: Installer, file: str, tmp_path: Any
 ) -> None:
     """There and back, with the indexes on list fields: so SQLite can be outgrown."""
     source, middle, end = (
@@ -306,7 +306,7 @@ def test_a_backup_of_one_database_can_be_restored_into_the_other(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nobody_is_signed_in_to_a_restored_console(
-    installed: Installed, new_settings: Callable[..., Settings], file: str, backend: str
+    installed: Installer, new_settings: Callable[..., Settings], file: str, backend: str
 ) -> None:
     """Sessions may have ended since, and links may have been used."""
     source = installed(backend, migrated=True)
@@ -324,7 +324,7 @@ def test_nobody_is_signed_in_to_a_restored_console(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_bulk_actions_that_had_not_ended_are_cancelled(
-    installed: Installed, new_settings: Callable[..., Settings], file: str, backend: str
+    installed: Installer, new_settings: Callable[..., Settings], file: str, backend: str
 ) -> None:
     """What they were about may have been sent since."""
     source = installed(backend, migrated=True)
@@ -366,7 +366,7 @@ def structure(installation: Installation) -> list[str]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_is_set_aside_while_large_tables_are_loaded_is_there_afterwards(
-    installed: Installed, file: str, backend: str, monkeypatch: pytest.MonkeyPatch
+    installed: Installer, file: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Indexes, keys and references, those of partitions included; and they find out about rows that do not fit."""
     monkeypatch.setattr("app.backup.restore.MANY", 1)
@@ -385,7 +385,7 @@ def test_what_is_set_aside_while_large_tables_are_loaded_is_there_afterwards(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_backup_shows_one_moment_while_others_write(installed: Installed, file: str, backend: str) -> None:
+def test_a_backup_shows_one_moment_while_others_write(installed: Installer, file: str, backend: str) -> None:
     """And nobody waits for it: what is written here is committed before the backup goes on."""
     source = installed(backend, migrated=True)
     rows = Rows.of(new_tenant(source.app))
@@ -401,7 +401,7 @@ def test_a_backup_shows_one_moment_while_others_write(installed: Installed, file
 
 
 def test_what_was_paused_is_held_and_put_aside_once_more_when_it_is_released(
-    installed: Installed, new_settings: Callable[..., Settings], mail_server: MailServer, file: str
+    installed: Installer, new_settings: Callable[..., Settings], mail_server: MailServer, file: str
 ) -> None:
     source = installed("sqlite", migrated=True)
     tenant = new_tenant(source.app)

@@ -26,12 +26,12 @@ from app.sends.delivery.drain import drain
 from app.settings import Settings
 from app.tracking.tokens import recipient_of_address
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installed, running
+from tests.jobs.restore.conftest import Installation, Installer, running
 from tests.jobs.restore.test_restored import later
 from tests.support.client import SENDS, Client
 from tests.support.tenants import Tenant, new_tenant
 from tests.support.webhook_receiver import Receiver
-from tests.unit.transports.mailserver import MailServer, Received
+from tests.unit.transports.mailserver import MailServer, ReceivedMail
 
 SIGNING = "the secret of the webhook that was registered before"
 URL = "https://hooks.example.com/in"
@@ -77,7 +77,7 @@ def keys_of(installation: Installation) -> dict[str, dict[str, int]]:
     return {row["key"]: {table: row[table] for table in ALL} for row in installation.json("secrets", "status")}
 
 
-def mailed(installation: Installation, tenant: Tenant, mail_server: MailServer, address: str) -> Received:
+def mailed(installation: Installation, tenant: Tenant, mail_server: MailServer, address: str) -> ReceivedMail:
     """The mail of a send to one address, as it has left."""
     body = "<p><a href='https://shop.example.com/offer'>offer</a></p>"
     send = {
@@ -90,7 +90,7 @@ def mailed(installation: Installation, tenant: Tenant, mail_server: MailServer, 
     return next(mail for mail in mail_server.mails if mail.recipients == [address])
 
 
-def links(mail: Received) -> dict[str, str]:
+def links(mail: ReceivedMail) -> dict[str, str]:
     """The paths of its links of this service, by their first segment."""
     message = email.message_from_bytes(mail.content, policy=policy.default)
     html = message.get_body(("html",))
@@ -148,7 +148,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_generated_key_is_rotated_and_everything_made_before_stays_valid(
-    installed: Installed, mail_server: MailServer, receiver: Receiver, backend: str
+    installed: Installer, mail_server: MailServer, receiver: Receiver, backend: str
 ) -> None:
     """Signatures of events and the suppressions of forgotten people included."""
     before = installed(backend, migrated=True, BOUNCE_DOMAIN="bounces.example.com", PUBLIC_URL="http://127.0.0.1:8000")
@@ -238,7 +238,7 @@ def add_process(installation: Installation, key_ids: str | None) -> None:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_no_secret_is_encrypted_under_a_key_that_a_running_process_does_not_know(
-    installed: Installed, backend: str
+    installed: Installer, backend: str
 ) -> None:
     """Generated or set: processes of another release, host or setting refuse the rotation, and nothing is changed."""
     generated = installed(backend, migrated=True)
@@ -257,7 +257,7 @@ def test_no_secret_is_encrypted_under_a_key_that_a_running_process_does_not_know
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_key_that_is_set_is_rotated_in_two_steps(installed: Installed, new_settings: Callable[..., Settings]) -> None:
+def test_a_key_that_is_set_is_rotated_in_two_steps(installed: Installer, new_settings: Callable[..., Settings]) -> None:
     old, new = "the key of before with 32 characters or more", "the key from now on with 32 characters or more"
     first = installed("sqlite", migrated=True, SECRET_KEY=old)
     filled(first)
@@ -287,7 +287,7 @@ def test_a_key_that_is_set_is_rotated_in_two_steps(installed: Installed, new_set
 
 
 def test_an_interrupted_rotation_is_finished_and_unreadable_secrets_stay(
-    installed: Installed, monkeypatch: pytest.MonkeyPatch
+    installed: Installer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = installed("sqlite", migrated=True)
     filled(first)
@@ -311,7 +311,7 @@ def test_an_interrupted_rotation_is_finished_and_unreadable_secrets_stay(
             assert session.scalars(select(Transport.url)).one() == "no token of ours"
 
 
-def test_a_secret_that_changes_meanwhile_is_not_overwritten(installed: Installed) -> None:
+def test_a_secret_that_changes_meanwhile_is_not_overwritten(installed: Installer) -> None:
     first = installed("sqlite", migrated=True)
     filled(first)
     (column,) = [each for each in stored_secrets.encrypted_columns() if each.table.name == "webhook_secrets"]
@@ -323,7 +323,7 @@ def test_a_secret_that_changes_meanwhile_is_not_overwritten(installed: Installed
 
 
 def test_a_backup_from_before_a_rotation_is_restored_after_it(
-    installed: Installed, new_settings: Callable[..., Settings], file: str
+    installed: Installer, new_settings: Callable[..., Settings], file: str
 ) -> None:
     """Into an installation with the old key as a fallback; and one of after it brings all its keys along."""
     source = installed("sqlite", migrated=True)

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.database import Database, accepts_writes
 from app.db.outage import failure_of, is_unavailable
 from app.db.prepared import CompiledStatement, PreparedStatement
-from tests.support.forked import Forked
+from tests.support.forked import ForkedProcess
 from tests.support.own_postgres import OwnPostgres
 from tests.support.servers import PATIENCE, scratch_database, wait_until
 
@@ -76,7 +76,7 @@ def test_a_connection_that_was_opened_while_the_file_could_not_be_written_is_rep
         parent.chmod(parent.stat().st_mode | 0o011)
     allow(0o555)
     moments, theirs = multiprocessing.Pipe()
-    process = Forked(tmp_path / "log", writes_as_nobody, f"sqlite:///{path}", theirs)
+    process = ForkedProcess(tmp_path / "log", writes_as_nobody, f"sqlite:///{path}", theirs)
     theirs.close()
 
     def said(word: object = None) -> Any:

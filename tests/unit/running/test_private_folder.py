@@ -15,7 +15,7 @@ import pytest
 
 from app.private_folder import make_private
 from app.settings import from_environment
-from tests.support.forked import Forked
+from tests.support.forked import ForkedProcess
 from tests.support.sources import ROOT
 
 
@@ -84,7 +84,7 @@ def test_a_folder_of_another_user_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def enter(door: str, folder: Path) -> None:
-    """For `Forked`: begins as a process of that kind does, and prints the mask that it has then."""
+    """For `ForkedProcess`: begins as a process of that kind does, and prints the mask that it has then."""
     os.umask(0o022)
     os.environ.update(DATA_DIR=str(folder))
     with suppress(SystemExit):
@@ -114,6 +114,6 @@ DOORS: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("door", DOORS)
 def test_every_process_creates_its_files_for_its_user_only(tmp_path: Path, door: str) -> None:
     log = tmp_path / "log"
-    process = Forked(log, enter, door, tmp_path / "data")
+    process = ForkedProcess(log, enter, door, tmp_path / "data")
     process.wait()
     assert log.read_text().splitlines()[-1] == "0o77"

@@ -15,7 +15,7 @@ import pytest
 
 from app.infrastructure.liveness import create_locked
 from app.infrastructure.shared_counts import COUNTS, TOTAL, Counts, SharedCounts, add
-from tests.support.forked import Forked, context
+from tests.support.forked import ForkedProcess, context
 from tests.support.servers import wait_until
 from tests.support.sources import ROOT
 from tests.unit.running.counting import SHOWN, count_on_command
@@ -29,7 +29,7 @@ class CountingProcess:
     def __init__(self, data_dir: Path, number: int) -> None:
         self._log = data_dir / f"{number}.log"
         self._line, other = context.Pipe()
-        self._process = Forked(self._log, count_on_command, other, data_dir)
+        self._process = ForkedProcess(self._log, count_on_command, other, data_dir)
         other.close()
 
     def ask(self, line: str) -> str:

@@ -22,7 +22,7 @@ print(start_signal.is_expected(), ascii(os.environ["SETTLED"]), os.environ["OWN"
 """
 
 
-class Waiting:
+class WaitingProcess:
     """A process that waits for the signal."""
 
     def __init__(self) -> None:
@@ -44,27 +44,27 @@ class Waiting:
 
 
 @pytest.fixture
-def waiting() -> Iterator[Waiting]:
-    waiter = Waiting()
+def waiting() -> Iterator[WaitingProcess]:
+    waiter = WaitingProcess()
     yield waiter
     waiter.process.kill()
     waiter.process.communicate()
 
 
-def test_the_signal_lets_the_process_go_on_with_the_settings_that_it_brings(waiting: Waiting) -> None:
+def test_the_signal_lets_the_process_go_on_with_the_settings_that_it_brings(waiting: WaitingProcess) -> None:
     assert waiting.read_line() == "True\n"
     longer_than_a_pipe = "on \udcff\n" * 20_000
     waiting.signal.give({"SETTLED": longer_than_a_pipe})
     assert waiting.process.communicate() == (f"False {longer_than_a_pipe!a} kept\n", "")
 
 
-def test_without_the_signal_the_process_ends_without_a_word(waiting: Waiting) -> None:
+def test_without_the_signal_the_process_ends_without_a_word(waiting: WaitingProcess) -> None:
     assert waiting.read_line() == "True\n"
     os.close(waiting.signal._giving_end)
     assert (*waiting.process.communicate(), waiting.process.returncode) == ("", "", 0)
 
 
-def test_a_process_that_has_ended_needs_no_signal(waiting: Waiting) -> None:
+def test_a_process_that_has_ended_needs_no_signal(waiting: WaitingProcess) -> None:
     waiting.process.kill()
     waiting.process.wait()
     waiting.signal.give({"SETTLED": "on"})

@@ -23,7 +23,7 @@ WAIT = PATIENCE
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceivedMail:
     """One mail as the server accepted it."""
 
     sender: str
@@ -48,7 +48,7 @@ class MailServer:
     def __init__(
         self, *, tls: ssl.SSLContext | None = None, users: dict[str, str] | None = None, **options: Any
     ) -> None:
-        self.mails: list[Received] = []
+        self.mails: list[ReceivedMail] = []
         self.commands: list[str] = []
         self.script: dict[str, collections.deque[str]] = collections.defaultdict(collections.deque)
         self.always: dict[str, str] = {}
@@ -135,7 +135,7 @@ class MailServer:
         reply = await server.answer(".") or "250 2.0.0 queued"
         if reply.startswith("2"):
             self.mails.append(
-                Received(
+                ReceivedMail(
                     envelope.mail_from or "",
                     list(envelope.rcpt_tos),
                     envelope.original_content or b"",
