@@ -217,7 +217,11 @@ class Party:
             self.ids[name] = self._first_id(on, model)
         with on.services.database.read() as session:
             account_id = select(Account.id).where(Account.name == self.name)
-            self.ids |= {"state": BLOCKED, "account_id": session.scalar(account_id), "transport_name": DEFAULT_TRANSPORT}
+            self.ids |= {
+                "state": BLOCKED,
+                "account_id": session.scalar(account_id),
+                "transport_name": DEFAULT_TRANSPORT,
+            }
             self.ids["version_number"] = 1
 
     def _add_bulk_action(self, on: Stage) -> None:

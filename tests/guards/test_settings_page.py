@@ -25,8 +25,8 @@ def test_the_file_to_fill_in_is_up_to_date() -> None:
 
 def test_words_for_a_default_are_no_value_to_fill_in() -> None:
     """`none` would be taken for the name of a host. Otherwise: an example in `EXAMPLES`."""
-    worded = [one for one in fields(Settings) if not (one.metadata["shown"] or "`").startswith("`")]
-    assert [variable_of(one) for one in worded if variable_of(one) not in EXAMPLES] == []
+    worded = [field for field in fields(Settings) if not (field.metadata["shown"] or "`").startswith("`")]
+    assert [variable_of(field) for field in worded if variable_of(field) not in EXAMPLES] == []
 
 
 def test_every_value_of_the_file_to_fill_in_is_valid(tmp_path: Path) -> None:

@@ -23,20 +23,22 @@ def test_packages_read_their_version_from_the_code() -> None:
         ("pyproject.toml", "app/distribution.py"),
         ("clients/python/pyproject.toml", "src/transactional_messaging/version.py"),
     ):
-        found = tomllib.loads((ROOT / project).read_text("utf-8"))
-        assert "version" in found["project"]["dynamic"], project
-        assert found["tool"]["hatch"]["version"] == {"path": path}, project
+        project_file = tomllib.loads((ROOT / project).read_text("utf-8"))
+        assert "version" in project_file["project"]["dynamic"], project
+        assert project_file["tool"]["hatch"]["version"] == {"path": path}, project
 
 
 def test_there_is_one_version_number() -> None:
-    labels = dict(word.split("=", 1) for one in stages()[-1] if one.name == "LABEL" for word in one.words)
-    found = {
+    labels = dict(
+        word.split("=", 1) for instruction in stages()[-1] if instruction.name == "LABEL" for word in instruction.words
+    )
+    versions = {
         "the description of the API": describe()["info"]["version"],
         "the image": labels["org.opencontainers.image.version"],
         "the client library": transactional_messaging.__version__,
         "what the library calls itself": USER_AGENT.partition(" ")[0].partition("/")[2],
     }
-    assert found == dict.fromkeys(found, VERSION)
+    assert versions == dict.fromkeys(versions, VERSION)
 
 
 def test_it_is_that_of_the_newest_section_of_the_changelog() -> None:

@@ -35,7 +35,7 @@ def lost(old: Iterable[str], new: Iterable[str]) -> list[str]:
     before, now = set(old), set(new)
     gone = [line for line in before - now if not NEED.fullmatch(line)]
     needs = filter(None, map(NEED.fullmatch, now - before))
-    return sorted([*gone, *(one[0] for one in needs if one[1] in before)])
+    return sorted([*gone, *(need[0] for need in needs if need[1] in before)])
 
 
 def _commands(command: click.Command, context: click.Context, *words: str) -> Iterator[str]:
@@ -48,22 +48,22 @@ def _commands(command: click.Command, context: click.Context, *words: str) -> It
     place = f"command {' '.join(words)}"
     yield place
     position = 0
-    for one in command.params:
-        position += isinstance(one, click.Argument)
-        called = one.opts if isinstance(one, click.Option) else [f"argument {position}"]
-        yield from (f"{place} {name}" for name in (*called, *one.secondary_opts))
-        if one.required:
+    for parameter in command.params:
+        position += isinstance(parameter, click.Argument)
+        called = parameter.opts if isinstance(parameter, click.Option) else [f"argument {position}"]
+        yield from (f"{place} {name}" for name in (*called, *parameter.secondary_opts))
+        if parameter.required:
             yield f"{place} needs {called[0]}"
 
 
 def _metrics() -> Iterator[str]:
-    for one in DEFINITIONS.values():
-        yield f"metric {one.name} {one.type} of {', '.join(sorted(one.labels)) or 'nothing'}"
+    for definition in DEFINITIONS.values():
+        yield f"metric {definition.name} {definition.type} of {', '.join(sorted(definition.labels)) or 'nothing'}"
 
 
 def _seed_keys() -> Iterator[str]:
-    found = {name.lower(): one for name, one in vars(nouns).items() if isinstance(one, Record)}
-    for entry, record in (*found.items(), *((one.seed_key, one.record) for one in nouns.RESOURCES)):
+    records = {name.lower(): record for name, record in vars(nouns).items() if isinstance(record, Record)}
+    for entry, record in (*records.items(), *((resource.seed_key, resource.record) for resource in nouns.RESOURCES)):
         yield f"seed {entry}"
         yield from (f"seed {entry} {key}" for key in (*record.required, *record.optional))
         yield from (f"seed {entry} needs {key}" for key in record.required)
