@@ -388,7 +388,7 @@ def test_a_scrape_shows_for_how_long_purging_is_overdue(kept: Kept) -> None:
     assert (round(content / 86400, 2), recipients) == (1, 0)
 
 
-@pytest.mark.parametrize("own", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("own_tenant", ["sqlite"], indirect=True)
 def test_the_pages_of_purged_bodies_are_used_again_and_given_back_by_a_vacuum(kept: Kept) -> None:
     """docs/operations.md#space; on PostgreSQL autovacuum does so."""
 
