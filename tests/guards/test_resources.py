@@ -26,7 +26,7 @@ FORM = """
 
 
 def test_every_definition_has_its_doors() -> None:
-    assert [one.plural for one in DEFINITIONS] == list(DEFINED_NOUNS)
+    assert [definition.plural for definition in DEFINITIONS] == list(DEFINED_NOUNS)
     assert list(RESOURCES) == DEFINITIONS
 
 
@@ -37,9 +37,9 @@ def test_the_page_of_seed_files_is_up_to_date() -> None:
 
 @each("resource", DEFINITIONS)
 def test_every_column_is_an_attribute(resource: ResourceDefinition) -> None:
-    columns = {one.key for one in inspect(resource.model).column_attrs} - {"account_id"}
-    attributes = {one.key for one in resource.read_attributes} | {
-        one.kind.id_key for one in resource.input_attributes if isinstance(one.kind, Reference)
+    columns = {column.key for column in inspect(resource.model).column_attrs} - {"account_id"}
+    attributes = {attribute.key for attribute in resource.read_attributes} | {
+        attribute.kind.id_key for attribute in resource.input_attributes if isinstance(attribute.kind, Reference)
     }
     assert columns - attributes == set()
 
@@ -47,31 +47,42 @@ def test_every_column_is_an_attribute(resource: ResourceDefinition) -> None:
 @each("resource", DEFINITIONS)
 def test_every_attribute_is_read_or_given_and_says_what_it_means(resource: ResourceDefinition) -> None:
     assert [
-        one.key for one in resource.attributes if one not in (*resource.read_attributes, *resource.input_attributes)
+        attribute.key
+        for attribute in resource.attributes
+        if attribute not in (*resource.read_attributes, *resource.input_attributes)
     ] == []
-    assert [one.key for one in resource.input_attributes if not one.meaning or one.meaning.endswith(".")] == []
+    assert [
+        attribute.key
+        for attribute in resource.input_attributes
+        if not attribute.meaning or attribute.meaning.endswith(".")
+    ] == []
 
 
 @each("resource", DEFINITIONS)
 def test_every_given_attribute_is_an_option_of_the_commands(resource: ResourceDefinition) -> None:
     commands = group_of(resource.plural).commands
-    given = {one.name for one in resource.input_attributes}
-    assert {one.name for one in commands["create"].params} == {*given, "account", "as_json"}
-    fixed = {one.name for one in resource.input_attributes if one.is_fixed} | {resource.key}
-    assert {one.name for one in commands["update"].params} == {*given - fixed, "named", "account", "as_json"}
+    given = {attribute.name for attribute in resource.input_attributes}
+    assert {parameter.name for parameter in commands["create"].params} == {*given, "account", "as_json"}
+    fixed = {attribute.name for attribute in resource.input_attributes if attribute.is_fixed} | {resource.key}
+    assert {parameter.name for parameter in commands["update"].params} == {
+        *given - fixed,
+        "named",
+        "account",
+        "as_json",
+    }
 
 
 @each("resource", DEFINITIONS)
 def test_every_given_attribute_is_a_field_of_the_form(resource: ResourceDefinition, app: Flask) -> None:
     with app.test_request_context():
         form = render_template_string(FORM, of=resource, form={}, account=None, link=lambda path, *_: path)
-    assert [one.name for one in resource.input_attributes if f'name="{one.name}"' not in form] == []
+    assert [attribute.name for attribute in resource.input_attributes if f'name="{attribute.name}"' not in form] == []
 
 
 @each("resource", DEFINITIONS)
 def test_every_given_attribute_is_a_key_of_seed_files(resource: ResourceDefinition) -> None:
     record = resource.record
     assert [*record.required, *record.optional] == [
-        *(one.key for one in resource.input_attributes if one.is_required),
-        *(one.key for one in resource.input_attributes if not one.is_required),
+        *(attribute.key for attribute in resource.input_attributes if attribute.is_required),
+        *(attribute.key for attribute in resource.input_attributes if not attribute.is_required),
     ]
