@@ -31,7 +31,7 @@ IS_READY = and_(entry_in_state(RecipientState.QUEUED), literal_column("send_queu
 (app/db/models/send_queue.py)."""
 
 
-QUEUED_STATES = [state.value for state in STATES_SHOWN_AS_QUEUED]
+VALUES_SHOWN_AS_QUEUED = [state.value for state in STATES_SHOWN_AS_QUEUED]
 
 
 def _entry_column_or(recipient_column: Any, entry_column: Any) -> ColumnElement[Any]:
@@ -44,7 +44,11 @@ def _entry_column_or(recipient_column: Any, entry_column: Any) -> ColumnElement[
 CURRENT_STATE = _entry_column_or(Recipient.state, QueueEntry.state)
 SHOWN_STATE = _entry_column_or(
     Recipient.state,
-    case(dict.fromkeys(QUEUED_STATES, RecipientState.QUEUED.value), value=QueueEntry.state, else_=QueueEntry.state),
+    case(
+        dict.fromkeys(VALUES_SHOWN_AS_QUEUED, RecipientState.QUEUED.value),
+        value=QueueEntry.state,
+        else_=QueueEntry.state,
+    ),
 )
 """The state of a recipient as clients see it."""
 CURRENT_ATTEMPTS = _entry_column_or(Recipient.attempts, QueueEntry.attempts)

@@ -189,8 +189,8 @@ def page_automations(session: Session, account_id: int, query: Query) -> Page:
 def require_automation(session: Session, account_id: int, automation_id: int) -> None:
     """Raises `not_found` unless the account has the automation."""
     automation_filter = Automation.account_id == account_id, Automation.id == automation_id
-    statement = session.execute(select(Automation.id).where(*automation_filter))
-    existing(statement.one_or_none(), "automation", automation_id)
+    rows = session.execute(select(Automation.id).where(*automation_filter))
+    existing(rows.one_or_none(), "automation", automation_id)
 
 
 def get_automation(session: Session, account_id: int, automation_id: int, query: Query) -> dict[str, Any]:
@@ -239,8 +239,8 @@ ANONYMOUS_RUN_SHAPE = without_contacts(RUN_SHAPE)
 def require_run(session: Session, account_id: int, automation_id: int, run_id: int) -> None:
     """Raises `not_found` unless the automation has the run."""
     automation_filter = AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id
-    statement = session.execute(select(AutomationRun.id).where(*automation_filter, AutomationRun.id == run_id))
-    existing(statement.one_or_none(), "run", run_id)
+    rows = session.execute(select(AutomationRun.id).where(*automation_filter, AutomationRun.id == run_id))
+    existing(rows.one_or_none(), "run", run_id)
 
 
 def get_run(
