@@ -53,13 +53,13 @@ def attribute_options(command: Any) -> Any:
             help="Accept clients from this network only; may be repeated.",
         ),
         click.option("--default-from-address", metavar="EMAIL", help="Sender of mail without a sender of its own."),
-        click.option("--default-from-name", metavar="NAME"),
+        click.option("--default-from-name", metavar="NAME", help="Name of that sender."),
         click.option(
             "--owner-confirmed/--owner-unconfirmed",
             default=None,
             help="Whether the owner has confirmed the address; required for sends.",
         ),
-        click.option("--owner-email", metavar="EMAIL"),
+        click.option("--owner-email", metavar="EMAIL", help="Address of the person who answers for the account."),
     ):
         command = option(command)
     return command
@@ -100,7 +100,7 @@ def list_(session: Session) -> list[Row]:
 
 @group.reads("show", ACCOUNT)
 def show(_session: Session, account: Account) -> Row:
-    """Show an account."""
+    """Show an account. Of a test account, `test_of` is the id of the account that it belongs to."""
     return _row(account)
 
 

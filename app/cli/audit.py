@@ -143,12 +143,12 @@ def _in_words(change: Row) -> str:
 
 @group.command("export")
 @narrowing
-@click.option("--json", "_as_json", is_flag=True, help="As without it: JSON lines are what is written.")
+@click.option("--json", "_as_json", is_flag=True, help="No effect: entries are always written as JSON.")
 def export(
     *, filters: tuple[str, ...], after: int | None, address: str | None, account: str | None, _as_json: bool
 ) -> None:
-    """Write entries to standard output as JSON lines, in the order of their ids: nothing appears before the last one
-    later, so --after goes on with it."""
+    """Write entries to standard output as JSON lines, in the order of their ids. No entry is ever added before the
+    last one, so --after continues from it."""
     query = _query(filters, after, address)
     with services().database.write() as transaction:
         last = settled_to(transaction, AuditEntry)

@@ -268,7 +268,7 @@ def create(transaction: Transaction, account: Account, draft: Draft) -> Row:
 @file_argument
 @click.option("--move", is_flag=True, help="Take along the runs on earlier versions whose step still exists.")
 def update(transaction: Transaction, account: Account, draft: Draft, move: bool) -> Row:
-    """Give the automation that a file names a new version, unless it is what the newest says."""
+    """Give the automation that a file names a new version, unless the newest one says the same."""
     with paths_shown():
         automation = find_by_name(transaction, Automation, account.id, draft.definition.name)
         if automation is None:
@@ -359,7 +359,11 @@ def _print_simulation(simulation_and_zone: tuple[Simulation, ZoneInfo | None], a
 @click.option("--contact", "contact_reference", metavar="ID|EMAIL|MOBILE", required=True, help="A contact of the list.")
 @click.option("--at", metavar="TIME", help="When the trigger fires, in the account's zone by default; now by default.")
 @click.option(
-    "--then", "happening", metavar="STEP", multiple=True, help="A branch whose message has that fate at once."
+    "--then",
+    "happening",
+    metavar="STEP",
+    multiple=True,
+    help="A branch whose event happens as soon as the run comes there; may be repeated.",
 )
 def simulate_(
     session: Session,

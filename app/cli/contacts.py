@@ -43,7 +43,7 @@ from app.lists.fields import ListSpec
 from app.query.grammar import parse_collection
 from app.query.reader import columns, read_page, renderer
 
-group = Group("contacts", help="Contacts of a list.")
+group = Group("contacts", help="Contacts of a list; also those of system lists, which the API cannot change.")
 group.add_command(forget_person.forget_)
 group.add_command(forget_person.export_)
 group.add_command(import_file.import_)

@@ -41,7 +41,7 @@ def _one_line() -> Iterator[None]:
     "--expand",
     "part",
     flag_value="expand",
-    help="Only what processes of the release before go on working with.",
+    help="Only the migrations with which processes of the previous release keep working.",
 )
 @click.option("--contract", "part", flag_value="contract", help="The rest, once all processes run this release.")
 def upgrade(parts: Services, revision: str, part: Part | None) -> CommandResult:
@@ -53,7 +53,7 @@ def upgrade(parts: Services, revision: str, part: Part | None) -> CommandResult:
 
 @group.runs("plan", "installation")
 def plan(parts: Services) -> list[Row]:
-    """Show the pending migrations, and which of them can run while processes of the release before do."""
+    """Show the pending migrations, and which of them can run while processes of the previous release do."""
     with _one_line():
         migration_plan = migrate.plan_of(parts.settings.database_url)
     when = {**dict.fromkeys(migration_plan.run, "--expand"), **dict.fromkeys(migration_plan.left, "--contract")}
@@ -64,7 +64,7 @@ def plan(parts: Services) -> list[Row]:
 @click.argument("revision")
 @click.confirmation_option("--yes", prompt="This drops tables or columns with all their data. Continue?")
 def downgrade(parts: Services, revision: str) -> CommandResult:
-    """Downgrade the database to REVISION; `base` empties it."""
+    """Downgrade the database to REVISION, which drops the data that newer revisions added; `base` empties it."""
     with _one_line():
         downgrade_database(parts, revision)
     return _migration_result(parts)
@@ -78,8 +78,8 @@ def current(parts: Services) -> Row:
 
 @group.runs("compact", "installation")
 def compact(parts: Services) -> CommandResult:
-    """Write SQLite's file anew, without what was deleted. Nobody else can write meanwhile. On PostgreSQL, take anew the
-    samples by which it plans."""
+    """Write SQLite's file anew, without what was deleted. Nobody else can write meanwhile. On PostgreSQL, renew the
+    statistics by which it plans."""
     if not remove_remains(parts.database):
         raise Unavailable("others have used the file all the time, and nothing was done: stop them, or try again")
     return CommandResult("the file was written anew", {"compacted": True})

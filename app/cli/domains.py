@@ -107,7 +107,7 @@ def _text(_context: click.Context, _parameter: click.Parameter, file: TextIO) ->
 )
 @selector_option
 def rotate(transaction: Transaction, domain: Domain, selector: str | None) -> Row:
-    """Make new keys beside those that sign."""
+    """Make new keys beside those that sign. They take over once `tms domains verify` finds their records."""
     rotate_keys(transaction, domain, services().settings.secret_key, selector)
     return domain_row(transaction, domain)
 
@@ -125,7 +125,7 @@ def rotate(transaction: Transaction, domain: Domain, selector: str | None) -> Ro
     help="The private key as PEM; - for standard input.",
 )
 def import_key_(transaction: Transaction, domain: Domain, selector: str, pem: str) -> Row:
-    """Import a private key of your own."""
+    """Import a private key of your own. It signs once `tms domains verify` finds its record."""
     import_key(transaction, domain, services().settings.secret_key, selector, pem)
     return domain_row(transaction, domain)
 
@@ -169,7 +169,8 @@ def show(session: Session, domain: Domain) -> Row:
 @click.option("--trust", is_flag=True, help="Mark it as verified without checking its DNS records.")
 @selector_option
 def add(transaction: Transaction, account: Account, name: str, trust: bool, selector: str | None) -> Row:
-    """Add a domain with keys to sign its mail, or trust an existing one; shows the DNS records to publish."""
+    """Add a domain with keys to sign its mail, or trust an existing one; shows the DNS records to publish. Sends from
+    the domain are refused until it is verified or trusted."""
     secret_key = services().settings.secret_key
     add_domain(transaction, account.id, name, trusted=trust, secret_key=secret_key, selector=selector)
     row = domain_row(transaction, find_domain(transaction, account.id, name))

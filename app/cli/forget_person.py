@@ -36,7 +36,14 @@ all_accounts_option = click.option("--all-accounts", is_flag=True, help="In ever
 @click.command("forget", cls=Command)
 @click.argument("address")
 @click.option("--dry-run", is_flag=True, help="Only count what is held.")
-@click.option("--wait", type=click.FloatRange(0), default=60.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for messages that are being handed over.",
+)
 @click.option(
     "--compact/--no-compact",
     default=False,

@@ -121,7 +121,7 @@ def confirmed(what: str, noun: str, count: Callable[[], HeldCount], *, yes: bool
 
 ROW_COLUMNS = ("uuid", "type", "email", "mobile", "was", "due_time")
 
-group = Group("holds", help="What a restored backup would send again, and is held.")
+group = Group("holds", help="What a restored backup would send again, held until you decide.")
 
 
 @group.reads("list", "installation")
@@ -232,7 +232,7 @@ def _held_runs(parts: Services, **options: Any) -> tuple[HeldRuns, Callable[[], 
 @release.runs("messages", "installation")
 @message_options
 def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
-    """Put messages back into the queue. One that shows a sign of arrival was sent, and ends as that."""
+    """Put messages back into the queue. One that shows a sign of arrival ends as sent."""
     selection, count = _held_messages(parts, **options)
     if dry_run:
         held_now = count(sent=True)
@@ -309,7 +309,7 @@ def release_events_(parts: Services, account: str | None, dry_run: bool, yes: bo
 @drop.runs("events", "installation")
 @event_options
 def drop_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> CommandResult:
-    """Pass the events that webhooks had waiting in the backup; what happened since the restore is sent."""
+    """Leave out the events that waited for webhooks in the backup; what happened since the restore is sent."""
     return _end_holds(parts, account, "Drop", "dropped", drop_events, dry_run=dry_run, yes=yes)
 
 

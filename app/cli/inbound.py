@@ -93,7 +93,7 @@ def sms(parts: Services, mobile: str, number: str, text: str) -> Row:
 
 @group.runs("receipt", "installation")
 @click.option("--uuid", required=True, help="The uuid of the recipient, from the response to the send.")
-@click.option("--status", type=click.Choice(["delivered", "failed"]), required=True)
+@click.option("--status", type=click.Choice(["delivered", "failed"]), required=True, help="What the gateway reports.")
 @click.option("--detail", default="", help="The gateway's text, for the timeline.")
 def receipt(parts: Services, uuid: str, status: str, detail: str) -> Row:
     """Record the receipt of a text message; a repeated one changes nothing."""

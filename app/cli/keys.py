@@ -68,7 +68,7 @@ def _row(session: Session, key: ApiKey) -> Row:
 
 @group.reads("list", of="all accounts")
 def list_(session: Session, account: Account) -> list[Row]:
-    """Show the keys of an account, or of all."""
+    """Show the keys of an account, or of all, with the time of their last use but never with their tokens."""
     return [_row(session, key) for key in list_keys(session, account.id)]
 
 

@@ -177,7 +177,7 @@ def update(transaction: Transaction, contact_list: List, name: str | None, **opt
 @group.writes("delete", LIST_SPEC)
 @click.confirmation_option(prompt="Delete the list with all its contacts?")
 def delete(transaction: Transaction, contact_list: ListSpec) -> CommandResult:
-    """Delete a list with its contacts."""
+    """Delete a list with its contacts; webhooks receive an event for each contact."""
     contacts = delete_list(transaction, contact_list)
     facts = {"id": shown_id(contact_list.id), "name": contact_list.name, "contacts": contacts, "deleted": True}
     return CommandResult(f"deleted list {contact_list.name}", facts)
@@ -186,7 +186,8 @@ def delete(transaction: Transaction, contact_list: ListSpec) -> CommandResult:
 @group.runs("recount", "installation")
 @accounts_option
 def recount(parts: Services, account: str | None) -> list[Row]:
-    """Recount the contacts of each list, after contacts were restored or changed in the database itself."""
+    """Recount the contacts of each list, after contacts were restored or changed in the database itself; shows the old
+    and the new counts."""
     with parts.database.read() as session:
         lists = rows_of_accounts(session, account, lambda owner: [{"list": row} for row in _lists(session, owner)])
     rows: list[Row] = []
@@ -202,7 +203,12 @@ def recount(parts: Services, account: str | None) -> list[Row]:
 @group.runs("add-field", LIST, _print_full)
 @click.argument("name")
 @click.argument("type_", metavar="TYPE")
-@click.option("--option", "options", multiple=True, help="A choice of a Dropdown, Radio Buttons or Checkbox field.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    help="A choice of a Dropdown, Radio Buttons or Checkbox field; may be repeated.",
+)
 @click.option("--index", is_flag=True, help="Create an index for ranges of the field, a number or date.")
 def add_field_(
     parts: Services, contact_list: List, *, name: str, type_: str, options: tuple[str, ...], index: bool

@@ -116,11 +116,11 @@ def attribute_options(command: Any) -> Any:
     for option in (
         click.option("--text", type=FILE, help="File with the text body."),
         click.option("--html", type=FILE, help="File with the HTML body."),
-        click.option("--thumbnail-url", metavar="URL"),
-        click.option("--reply-to", metavar="EMAIL"),
-        click.option("--from-address", metavar="EMAIL|NUMBER"),
-        click.option("--from-name", metavar="NAME"),
-        click.option("--subject"),
+        click.option("--thumbnail-url", metavar="URL", help="Address of a small picture of the message."),
+        click.option("--reply-to", metavar="EMAIL", help="Where replies to the email go."),
+        click.option("--from-address", metavar="EMAIL|NUMBER", help="Address of the sender."),
+        click.option("--from-name", metavar="NAME", help="Name of the sender."),
+        click.option("--subject", help="Subject of the email."),
     ):
         command = option(command)
     return command
@@ -157,7 +157,14 @@ def show(_session: Session, message: Message) -> Row:
 
 @group.writes("create")
 @click.argument("name")
-@click.option("--type", "type_", type=click.Choice(MESSAGE_TYPES), default="email", show_default=True)
+@click.option(
+    "--type",
+    "type_",
+    type=click.Choice(MESSAGE_TYPES),
+    default="email",
+    show_default=True,
+    help="Whether it is an email or a text message.",
+)
 @attribute_options
 def create(transaction: Transaction, account: Account, name: str, type_: str, **options: Any) -> Row:
     """Create a message from files."""

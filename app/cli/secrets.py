@@ -113,7 +113,7 @@ def rotate_(parts: Services) -> Rotated:
 @click.argument("key", metavar="FINGERPRINT")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def retire_(parts: Services, key: str, yes: bool) -> CommandResult:
-    """Forget a key of before: what was made under it becomes invalid."""
+    """Forget a former key once no stored secret is encrypted under it: what was made under it becomes invalid."""
     matches = [secret_key for secret_key in _keys() if short_fingerprint(secret_key) == key]
     if not matches:
         raise WrongValue(f"there is no key {key!r}; `{COMMAND_LINE} secrets status` shows them")

@@ -299,7 +299,7 @@ def _print_recipient(row: Row, as_json: bool) -> None:
     "--limit", type=click.IntRange(1), default=1000, show_default=True, help="Number of steps to show, the latest ones."
 )
 def show(session: Session, uuid: str, limit: int) -> Row:
-    """Show a recipient and its timeline."""
+    """Show a recipient with its timeline and the notes for the operator."""
     recipient = find_recipient(session, uuid)
     return {
         **_row(recipient, current_entry(session, recipient)),
@@ -379,7 +379,7 @@ def _subject_row(session: Session, subject: Subject, paused: SendPause) -> Row:
 
 @group.writes("pause", "installation")
 @subject_options
-@click.option("--reason", metavar="TEXT", help="Why, for those who wonder.")
+@click.option("--reason", metavar="TEXT", help="Why; the list of pauses shows it.")
 def pause_(transaction: Transaction, *, reason: str | None, **options: Any) -> Row:
     """Send nothing of an account, to a list, or to a domain until `resume`. Sends are accepted and wait; what is being
     handed over is finished."""
@@ -401,7 +401,7 @@ def resume_(transaction: Transaction, **options: Any) -> Row:
 @group.reads("pauses", "installation")
 @accounts_option
 def pauses(session: Session, account: str | None) -> list[Row]:
-    """Show what is paused, the newest first, with up to 1000 of the messages that wait; and what has been resumed, as
-    long as its messages return to the queue."""
+    """Show what is paused, the newest first, with up to 1000 of the messages that wait; and what has been resumed,
+    while its messages return to the queue."""
     account_id = None if account is None else find_account(session, account).id
     return [_pause_row(pause) for pause in list_pauses(session, account_id)]

@@ -45,7 +45,7 @@ MODELS: dict[str, Model] = {"unsubscribed": Unsubscriber, "blocked": BlockedAddr
 
 @group.command("export")
 @export_options
-@click.option("--state", type=click.Choice(tuple(MODELS)), help="Only these.")
+@click.option("--state", type=click.Choice(tuple(MODELS)), help="Only addresses in this state.")
 @account_option
 @json_option
 def export(
@@ -134,7 +134,7 @@ def _entries_of(session: Session, account_id: int, address: str) -> list[Row]:
 
 
 @group.reads("list", "all accounts")
-@click.option("--state", type=click.Choice(("unsubscribed", "blocked")), help="Only these.")
+@click.option("--state", type=click.Choice(("unsubscribed", "blocked")), help="Only addresses in this state.")
 @limit_option
 def list_(session: Session, account: Account, state: str | None, limit: int) -> list[Row]:
     """Show suppressed addresses, the newest first; those without a list are unsubscribed account-wide."""
@@ -161,7 +161,7 @@ def _normalized(address: str) -> NormalizedAddress:
 @click.argument("address")
 @list_option
 def unsubscribe(transaction: Transaction, account: Account, address: str, list_: str | None) -> CommandResult:
-    """Unsubscribe an email address or a mobile number."""
+    """Unsubscribe an email address or a mobile number. Its contacts are updated, and webhooks receive events."""
     list_id, key = _list_id(transaction, account.id, list_), services().settings.secret_key
     changed = add_unsubscribed(transaction, key, account.id, _normalized(address), list_id)
     facts = {"address": address, "list_id": shown_id(list_id), "unsubscribed": True, "contacts_changed": changed}
@@ -174,7 +174,8 @@ def unsubscribe(transaction: Transaction, account: Account, address: str, list_:
 @account_option
 def resubscribe(transaction: Transaction, address: str, list_: str | None, account: str | None) -> CommandResult:
     """Resubscribe an email address or a mobile number: to a list and account-wide, or without a list account-wide
-    only."""
+    only. Its contacts are updated, and webhooks receive events. If something else still suppresses the address, it is
+    printed with the command that removes it."""
     account_id = find_account(transaction, account).id
     list_id, key = _list_id(transaction, account_id, list_), services().settings.secret_key
     changed = remove_unsubscribed(transaction, key, account_id, _normalized(address), list_id)
@@ -212,7 +213,7 @@ def _is_filter(text: str) -> bool:
 
 @group.writes("block")
 @click.argument("address")
-@click.option("--reason", default="blocked by hand", show_default=True)
+@click.option("--reason", default="blocked by hand", show_default=True, help="Why; the suppression shows it.")
 def block(transaction: Transaction, account: Account, address: str, reason: str) -> CommandResult:
     """Block an email address or a mobile number: nothing is sent to it from any list."""
     add_blocked(transaction, services().settings.secret_key, account.id, _normalized(address), reason)

@@ -29,8 +29,10 @@ RATES: dict[str, tuple[str, set[tuple[str, str]]]] = {
 
 
 @click.command("top", cls=Command)
-@click.option("--interval", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True, help="Seconds between.")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many; by default at Ctrl-C.")
+@click.option(
+    "--interval", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True, help="Seconds between two looks."
+)
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after this many looks; by default at Ctrl-C.")
 @with_appcontext
 def command(interval: float, count: int | None) -> None:
     """Follow what needs attention, the queue, the processes, and what this host does a second."""

@@ -109,7 +109,7 @@ def show(session: Session, transport: Transport) -> Row:
 
 @group.writes("create", "installation")
 @click.argument("name")
-@click.option("--type", type=click.Choice(MESSAGE_TYPES), required=True)
+@click.option("--type", type=click.Choice(MESSAGE_TYPES), required=True, help="What it sends.")
 @url_option(required=True)
 @attribute_options
 def create(transaction: Transaction, name: str, **options: Any) -> Row:

@@ -117,7 +117,7 @@ def _moment(_context: object, _parameter: object, text: str | None) -> datetime 
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Maximum number of events.")
 @click.option("--since", metavar="TIME", callback=_moment, help="All that were sent to it since then, in UTC.")
 def replay_(transaction: Transaction, webhook: Webhook, last: int | None, since: datetime | None) -> CommandResult:
-    """Send events that a webhook has accepted again, as far back as they are kept: the last, or all since a time."""
+    """Send again what a webhook has accepted, as far back as it is kept: the last events, or all since a time."""
     if (last is None) == (since is None):
         raise WrongValue("give either --last or --since")
     replayed = replay_since(transaction, webhook, since) if since else replay(transaction, webhook, last or 0)
@@ -233,7 +233,7 @@ def rotate(transaction: Transaction, webhook: Webhook, secret_id: str | None, se
 @group.writes("remove-secret", WEBHOOK)
 @click.argument("secret_id")
 def remove_secret_(transaction: Transaction, webhook: Webhook, secret_id: str) -> CommandResult:
-    """Remove a signing secret, once the receiver knows another one."""
+    """Remove a signing secret, once the receiver knows another one. The last secret cannot be removed."""
     remove_secret(transaction, webhook, secret_id)
     facts = {"id": webhook.id, "url": webhook.url, "secret_id": secret_id, "removed": True}
     return CommandResult(f"removed secret {secret_id}", facts)
