@@ -8,5 +8,5 @@ from app.settings import SettingsError
 try:
     application = create_app()
 except SettingsError as error:
-    print(f"Error: {error}", file=sys.stderr)  # one clear line, as for every wrong value (docs/cli.md#conventions)
+    print(f"Error: {error}", file=sys.stderr)  # one clear line, as for every wrong value (docs/cli.md)
     sys.exit(2)

@@ -1,5 +1,5 @@
 """The package itself: its version, its folder, whether that is a checkout or an installed wheel, and how its processes
-are started from either (docs/operations.md#install)."""
+are started from either (docs/install.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The keys of an installation: SECRET_KEY, which signs and encrypts, and those before it, which only verify and decrypt
-(docs/operations.md#rotating-secret_key); and the encryption of stored secrets with them (docs/operations.md#secrets).
+(docs/secrets.md#rotating-secret_key); and the encryption of stored secrets with them
+(docs/secrets.md#what-is-encrypted).
 
 A key that nobody set is generated into DATA_DIR, and `secrets rotate` replaces it there while the service runs. So the
 files are read again when they have changed: what a process reads may have been written under a key that is newer than

@@ -299,7 +299,7 @@ def _secret(meaning: str, parse: Callable[[str], Any] = str, shown: str | None =
 
 
 def _retention(default: str, meaning: str, former: tuple[str, str] | None = None) -> Any:
-    """How long something is kept (docs/operations.md#retention)."""
+    """How long something is kept (docs/retention.md)."""
     return _setting(parse_retention(default), meaning, parse_retention, f"`{default}`", former=former)
 
 
@@ -318,7 +318,7 @@ class Settings:
         default_data_dir(),
         "folder of the SQLite file, the embedded Redis, the journals, the `file://` transports and the secret",
         Path,
-        "`var`; [installed](operations.md#install), `/var/lib/tms` for root and `~/.local/share/tms` for others",
+        "`var`; [installed](install.md), `/var/lib/tms` for root and `~/.local/share/tms` for others",
     )
     web_workers: int = _setting(2, "API processes", parse_whole(1))
     web_threads: int = _setting(4, "threads in each API process", parse_whole(1))
@@ -439,7 +439,7 @@ class Settings:
     secret_key_fallbacks: SecretKeys = _setting(
         (),
         "keys that `SECRET_KEY` had before, or will have, separated by commas: they verify tokens and decrypt stored "
-        "secrets ([rotation](operations.md#rotating-secret_key))",
+        "secrets ([rotation](secrets.md#rotating-secret_key))",
         parse_keys,
         "none",
         secret=True,
@@ -513,12 +513,12 @@ class Settings:
     )
     retain_content: timedelta | None = _retention(
         "7d",
-        "how long [content](operations.md#content) is kept after the last outcome of its send: values of recipients, "
+        "how long [content](retention.md#content) is kept after the last outcome of its send: values of recipients, "
         "attachments, subjects and bodies; `12h`, `7d`, `4w`, or `off` for ever; an account may have its own",
     )
     retain_recipients: timedelta | None = _retention(
         "400d",
-        "how long [recipients](operations.md#recipients) are kept, with their addresses, timelines and visits; an "
+        "how long [recipients](retention.md#recipients) are kept, with their addresses, timelines and visits; an "
         "account may have its own",
     )
     retain_events: timedelta | None = _retention(

@@ -1,5 +1,5 @@
 """The latency of each page of the console in a large installation: `python -m bench.console`
-(docs/performance.md#pages-of-the-console).
+(docs/benchmark.md#pages-of-the-console).
 
 An operator's session follows the links of the console, one of each kind, and then asks for all of these pages in turn,
 while clients send and read through the API. A page of 100 recipients of the API is measured among them, to compare.

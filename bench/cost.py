@@ -1,5 +1,5 @@
 """What a request, a mail and an event cost, counted and not timed: `python -m bench.cost` prints the table
-(docs/performance.md#counted-cost), `--postgresql` the requests with that database, and `--floor` those of a floor.
+(docs/cost.md#counted-cost), `--postgresql` the requests with that database, and `--floor` those of a floor.
 
 The real code runs in this process, on SQLite and warm, with Redis, the mail server and the receiver of webhooks in
 processes of their own. Counted are the calls of functions, of Python and of C, in the threads that serve; the system

@@ -22,7 +22,7 @@ RARE = 10
 @dataclass(frozen=True, slots=True)
 class Line:
     """One request: the collection, the query, and how many rows it must find (None: a full page). A line that is not
-    `bounded` is printed but not judged: docs/performance.md says what it costs."""
+    `bounded` is printed but not judged: docs/cost.md#filters-and-pages says what it costs."""
 
     name: str
     collection: str

@@ -1,5 +1,5 @@
 """What it takes to forget and to hand out a person, with few recipients and with many: `python -m bench.forgetting`
-(docs/performance.md#forgetting-a-person).
+(docs/cost.md#forgetting-a-person).
 
 Two installations are measured in turn. Each has as many contacts, sends, recipients, timelines, events and attempts as
 it has recipients, and a fifth as many rows in all other tables. A person is a contact with ten messages.

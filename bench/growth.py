@@ -1,4 +1,4 @@
-"""The cost of every filter and page with few rows and with many: `python -m bench.growth` (docs/performance.md#growth).
+"""The cost of every filter and page with few rows and with many: `python -m bench.growth` (docs/benchmark.md#growth).
 
 Two installations are measured in turn: one with 10,000 contacts and as many recipients of a message, and one with many
 more. A line has the time of one request to each of them, over a new connection, and the ratio of the two. What a filter

@@ -1,5 +1,5 @@
 """The latency of the API while content is purged: `python -m bench.purging`
-(docs/performance.md#while-content-is-purged).
+(docs/benchmark.md#while-content-is-purged).
 
 An installation has many recipients whose content is past its retention. Clients send and read at a fixed rate, in turn
 without and with a worker of the queue `maintenance` that purges, so that what else changes on the machine meanwhile

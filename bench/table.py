@@ -1,4 +1,4 @@
-"""The table of results in Markdown, as docs/performance.md has it."""
+"""The table of results in Markdown. docs/performance.md shows its main columns."""
 
 from __future__ import annotations
 

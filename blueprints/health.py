@@ -1,4 +1,4 @@
-"""Health checks and metrics for operators, which need no key (docs/operations.md#health)."""
+"""Health checks and metrics for operators, which need no key (docs/health.md#probes)."""
 
 from __future__ import annotations
 

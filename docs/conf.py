@@ -40,12 +40,13 @@ def setup(app: Sphinx) -> None:
 
 
 def add_order(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Appends the navigation to the two pages that link to all others."""
+    """Appends the navigation to the index, and to the README of a folder of pages."""
     if name == "index":
         for title, links in SECTION.findall(source[0]):
             source[0] += contents(LINK.findall(links), title)
-    elif name == "decisions/README":
-        source[0] += contents(sorted(page.stem for page in Path(__file__).parent.glob("decisions/0*.md")))
+    elif name.endswith("/README"):
+        folder = (Path(__file__).parent / name).parent
+        source[0] += contents(sorted(page.stem for page in folder.glob("*.md") if page.stem != "README"))
 
 
 def contents(pages: list[str], title: str = "") -> str:

@@ -16,8 +16,9 @@ from jobs.runtime import process_services
 
 def advance() -> None:
     """Advances the runs of automations that are due, for one time slice, carries out what magic addresses simulate
-    (docs/testing.md#magic-addresses), begins checks that wait for name servers (docs/console.md#checks), and makes
-    slices of bulk actions (docs/console.md#bulk-actions) and the seals of the audit log (docs/audit.md#seals)."""
+    (docs/testing.md#magic-addresses), begins checks that wait for name servers (docs/console-contents.md#checks), and
+    makes slices of bulk actions (docs/console-messages.md#bulk-actions) and the seals of the audit log
+    (docs/audit.md#seals)."""
     seal_entries(process_services())
     simulate_due(process_services())
     network_checker().start()

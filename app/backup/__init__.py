@@ -1,1 +1,1 @@
-"""Backups of the whole installation, and restoring them (docs/operations.md#backups)."""
+"""Backups of the whole installation, and restoring them (docs/backup.md)."""

@@ -1,5 +1,5 @@
 """Restoring a backup into an empty database: all of it or nothing, and with everything held that it would send
-(docs/operations.md#what-a-restore-holds)."""
+(docs/restore.md#what-a-restore-holds)."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Sends messages that are held after a restore (docs/operations.md#what-a-restore-holds)."""
+    """Sends messages that are held after a restore (docs/restore.md#what-a-restore-holds)."""
 
     matches: MatchingHeldMessages
 

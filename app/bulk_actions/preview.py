@@ -1,5 +1,5 @@
 """What a bulk action would do now, by the rules with which it runs: how many, and why others would be left out
-(docs/console.md#bulk-actions)."""
+(docs/console-messages.md#bulk-actions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: `flask --app wsgi …`, one module per group (docs/cli.md#conventions)."""
+"""The command line: `flask --app wsgi …`, one module per group (docs/cli.md)."""
 
 from __future__ import annotations
 

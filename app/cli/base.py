@@ -2,7 +2,7 @@
 
 A command is a function that gets a session from `Group.reads` or `Group.writes`, or the services from `Group.runs`,
 calls one use case, and returns what is shown. An invalid value is reported in one line on standard error with exit
-code 2 (docs/cli.md#conventions).
+code 2 (docs/cli.md).
 """
 
 from __future__ import annotations

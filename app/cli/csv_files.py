@@ -1,4 +1,4 @@
-"""What all commands on CSV files have in common: their options, and the writing of files (docs/cli.md#csv-files)."""
+"""What all commands on CSV files have in common: their options, and the writing of files (docs/csv.md)."""
 
 from __future__ import annotations
 

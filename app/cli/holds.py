@@ -1,4 +1,4 @@
-"""`flask holds`: what is held after a restore, and its release or end (docs/operations.md#what-a-restore-holds)."""
+"""`flask holds`: what is held after a restore, and its release or end (docs/restore.md#what-a-restore-holds)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flask contacts import`: contacts from a CSV file (docs/cli.md#csv-files)."""
+"""`flask contacts import`: contacts from a CSV file (docs/csv.md)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from app.imports.rows import CheckedRows, FaultReport, Row, shortened
 from app.infrastructure.digests import keyed_digests
 from app.lists.fields import ListSpec
 
-# Which attribute each column of a file is: by its name, or by `--map` (docs/cli.md#columns).
+# Which attribute each column of a file is: by its name, or by `--map` (docs/csv.md#columns).
 
 MAX_LISTED_NAMES = 20
 """Columns that an error message lists."""
@@ -113,7 +113,7 @@ def _listing(names: Sequence[str]) -> str:
     return f"{listing} and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else listing
 
 
-# The rows that an import leaves out, in a file of their own (docs/cli.md#faulty-rows).
+# The rows that an import leaves out, in a file of their own (docs/csv.md#faulty-rows).
 
 REJECT_COLUMNS = ("_line", "_reason")
 """Columns that a file of rejected rows has before those of the import, so that a row that is too long keeps its

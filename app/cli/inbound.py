@@ -1,5 +1,5 @@
-"""`flask inbound`: input from mail servers and sms gateways, for pipes and for tests (docs/cli.md#inbound); without a
-subcommand the listener process for inbound mail.
+"""`flask inbound`: input from mail servers and sms gateways, for pipes and for tests
+(docs/commands/transports.md#inbound); without a subcommand the listener process for inbound mail.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`flask init`: what a new installation needs for its first mail (docs/operations.md#the-first-account)."""
+"""`flask init`: what a new installation needs for its first mail (docs/first-mail.md)."""
 
 from __future__ import annotations
 

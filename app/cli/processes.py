@@ -1,4 +1,4 @@
-"""`tms run`, `tms web`, `tms worker`, `tms scheduler`: the processes of the service (docs/cli.md#processes).
+"""`tms run`, `tms web`, `tms worker`, `tms scheduler`: the processes of the service (docs/cli.md#calling-a-command).
 
 Each replaces the `tms` process, which so keeps its id and gets no signal that the service does not get.
 """

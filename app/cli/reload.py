@@ -1,5 +1,5 @@
 """`flask reload`: the processes of this machine run the code that is installed now, one after the other, while the
-service goes on (docs/operations.md#upgrading)."""
+service goes on (docs/upgrade.md)."""
 
 from __future__ import annotations
 

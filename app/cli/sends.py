@@ -61,7 +61,8 @@ from app.services import Services
 group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
 group.add_command(bulk_actions.group)
 
-# `flask sends explain`: why a message did not arrive, and the commands that mend it (docs/cli.md#where-is-my-message).
+# `flask sends explain`: why a message did not arrive, and the commands that mend it
+# (docs/troubleshoot.md#where-is-my-message).
 
 
 @group.reads("explain", "installation")

@@ -1,4 +1,4 @@
-"""The accounts of the installation, and one with its settings, for operators (docs/console.md#accounts)."""
+"""The accounts of the installation, and one with its settings, for operators (docs/console-contents.md#accounts)."""
 
 from __future__ import annotations
 

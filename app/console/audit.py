@@ -1,4 +1,4 @@
-"""The audit log for operators: what a search of it looks for, and one entry (docs/console.md#audit-log)."""
+"""The audit log for operators: what a search of it looks for, and one entry (docs/console-contents.md#audit-log)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Automations: searching them, one with its tree of steps and their counts, and its runs
-(docs/console.md#automations)."""
+(docs/console-contents.md#automations)."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _shown_step(name: str, does: str, counts: Mapping[str, StepCounts], *, sends
 
 
 # Runs of automations: searching them, and one with where it is, why, and when it goes on
-# (docs/console.md#automations).
+# (docs/console-contents.md#automations).
 
 ADDRESS_FILTERS: tuple[AddressKind, ...] = ("email", "mobile")
 MAX_CONTACTS = 100

@@ -1,4 +1,4 @@
-"""Bulk actions: one of them, and whether a search of messages leads to one (docs/console.md#bulk-actions)."""
+"""Bulk actions: one of them, and whether a search of messages leads to one (docs/console-messages.md#bulk-actions)."""
 
 from __future__ import annotations
 

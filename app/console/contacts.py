@@ -1,5 +1,5 @@
 """Contacts of a list: searching them, one with why it gets no messages, and its form
-(docs/console.md#lists-and-contacts)."""
+(docs/console-contents.md#lists-and-contacts)."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def cells_of(contact_list: ListSpec, form: Mapping[str, str]) -> dict[str, str]:
 
 
 # Creating, changing and deleting contacts in the console, as the API and the command line do
-# (docs/console.md#lists-and-contacts).
+# (docs/console-contents.md#lists-and-contacts).
 
 
 @dataclass(frozen=True, slots=True)

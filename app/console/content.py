@@ -1,5 +1,5 @@
 """What was sent, as people look at it: a mail with its parts, or a text message with its own
-(docs/console.md#what-was-sent)."""
+(docs/console-messages.md#what-was-sent)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending domains with their records (docs/console.md#domains-and-senders)."""
+"""Sending domains with their records (docs/console-contents.md#domains-and-senders)."""
 
 from __future__ import annotations
 

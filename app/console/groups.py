@@ -1,4 +1,4 @@
-"""The report of a group with what its latest messages tell (docs/console.md#groups)."""
+"""The report of a group with what its latest messages tell (docs/console-messages.md#groups)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The messages that test keys have sent, those that `file://` transports have written into folders, and one of them
-with all that its page shows (docs/console.md#inbox)."""
+with all that its page shows (docs/console-messages.md#inbox)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_message(session: Session, who: SignedIn, message_id: int) -> CapturedMe
     return message
 
 
-# The messages that `file://` transports have written into folders of this machine (docs/console.md#inbox).
+# The messages that `file://` transports have written into folders of this machine (docs/console-messages.md#inbox).
 #
 # A file has no account: it is found by the uuid of a message that somebody may see.
 
@@ -105,7 +105,7 @@ def _message(content: bytes, message_type: str) -> Mail | TextMessage | None:
         return None
 
 
-# A message of the inbox with all that its page shows (docs/console.md#inbox).
+# A message of the inbox with all that its page shows (docs/console-messages.md#inbox).
 
 # What the HTML of a mail has in it: links with their texts, images, and how much text. Pure, and linear in its length.
 
@@ -170,7 +170,7 @@ def _add_text(link: HtmlLink | None, text: str) -> None:
         link.text = (link.text + text)[:MAX_LINK_TEXT]
 
 
-# The links of a mail, with what they say and where they lead (docs/console.md#inbox).
+# The links of a mail, with what they say and where they lead (docs/console-messages.md#inbox).
 
 _TRACKED = re.compile(r"/c/([A-Za-z0-9_-]{15,3000})\Z")
 _HOST_IN_TEXT = re.compile(r"(?:https?://)?([a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,})(?:[/?#:]\S*)?", re.IGNORECASE)
@@ -244,7 +244,7 @@ def _host(url: str) -> str:
         return ""
 
 
-# What filters of spam look at in a mail, as far as the mail itself tells (docs/console.md#inbox). Pure.
+# What filters of spam look at in a mail, as far as the mail itself tells (docs/console-messages.md#inbox). Pure.
 
 FEW_WORDS = 20
 """A mail with images and fewer words than this counts as one of images alone."""

@@ -1,4 +1,4 @@
-"""The keys of an account with those of its test account (docs/console.md#keys-of-the-api)."""
+"""The keys of an account with those of its test account (docs/console-contents.md#keys-of-the-api)."""
 
 from __future__ import annotations
 

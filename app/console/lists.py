@@ -1,4 +1,4 @@
-"""Lists: searching them, and finding one with its fields (docs/console.md#lists-and-contacts)."""
+"""Lists: searching them, and finding one with its fields (docs/console-contents.md#lists-and-contacts)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def list_of(session: Session, account_id: int | None, list_id: int) -> ListSpec:
     return get_list(session, account_id, list_id)
 
 
-# Creating, changing and deleting lists in the console, as the command line does (docs/console.md#lists-and-contacts).
+# Creating, changing and deleting lists in the console, as the command line does
+# (docs/console-contents.md#lists-and-contacts).
 
 FIRST_FIELDS = ("Email", "Mobile Phone", "First Name", "Last Name")
 """Types of fields that a new list may begin with, each under the name of its type."""

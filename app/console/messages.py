@@ -1,4 +1,4 @@
-"""Searching messages, and one message with what mends it (docs/console.md#messages)."""
+"""Searching messages, and one message with what mends it (docs/console-messages.md#messages)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What is held about a person, handing it out, and forgetting it, as the command line does
-(docs/console.md#forgetting-a-person)."""
+(docs/console-contents.md#forgetting-a-person)."""
 
 from __future__ import annotations
 

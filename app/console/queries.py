@@ -1,5 +1,5 @@
 """Queries of the console's lists: what a form asks for, in the query language, and the page with what is older
-(docs/console.md#lists)."""
+(docs/console.md#searching)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The send queue account by account, as claims take from it in turn, pauses, and what waits for its next try
-(docs/console.md#queues).
+(docs/console-messages.md#queues).
 
 Bounded: of each account it reads so many entries at most, in the order of the index.
 """
@@ -155,7 +155,7 @@ def switch_transport(transaction: Transaction, services: Services, name: str, *,
 
 
 # Pausing an account, a list or a domain in the console, and going on, as `sends pause` and `sends resume` do
-# (docs/console.md#queues).
+# (docs/console-messages.md#queues).
 
 KINDS = {"account": "Everything of the account", "list": "What is sent to a list", "domain": "Mail to a domain"}
 """Kind -> its name in the form."""
@@ -209,7 +209,7 @@ def _named_account(transaction: Transaction, name: str) -> Account:
 
 
 # Messages that wait for their next try, by the domain to which they go, and the domain back-offs
-# (docs/console.md#queues).
+# (docs/console-messages.md#queues).
 #
 # Bounded: it reads those that are tried next, and the steps of their attempts.
 

@@ -1,4 +1,4 @@
-"""The webhook deliveries that told of the steps of a message (docs/console.md#messages).
+"""The webhook deliveries that told of the steps of a message (docs/console-messages.md#messages).
 
 Events have no index by message, so that of a step is looked for where it must be: behind what a webhook had got before
 the step. At most five statements, and a bounded number of rows, whatever waits.

@@ -1,5 +1,5 @@
 """Stored messages: finding one, what it would look like, and a test of it
-(docs/console.md#stored-messages).
+(docs/console-contents.md#stored-messages).
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no value")
 
 
-# The versions of a stored message, and what differs between two (docs/console.md#stored-messages).
+# The versions of a stored message, and what differs between two (docs/console-contents.md#stored-messages).
 
 MAX_LINES = 2000
 """Lines of each body that a page shows."""

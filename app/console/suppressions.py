@@ -1,5 +1,5 @@
 """Suppressions: searching what is unsubscribed or blocked, one entry with what made it, adding and removing one
-(docs/console.md#suppressions).
+(docs/console-contents.md#suppressions).
 
 Unsubscribed and blocked addresses are two tables. A page is read from each in the order of its index, and the two are
 merged, so that it costs the same however many there are.
@@ -198,7 +198,7 @@ def find_suppression(session: Session, account_id: int | None, state: str, entry
 
 
 # What made a suppression, as far as it is kept: the message whose bounce, report or link did, and who did it by hand
-# (docs/console.md#suppressions).
+# (docs/console-contents.md#suppressions).
 
 CAUSING_STEPS = {
     BLOCKED: (TimelineStep.BOUNCED, TimelineStep.COMPLAINED),

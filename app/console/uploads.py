@@ -1,5 +1,5 @@
 """CSV files that are uploaded: what one says, and what it would do, before anything is written
-(docs/console.md#importing-contacts)."""
+(docs/console-contents.md#importing-contacts)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Webhooks of an account, one with its deliveries, and one delivery with its request (docs/console.md#webhooks)."""
+"""Webhooks of an account, one with its deliveries, and one delivery with its request
+(docs/console-contents.md#webhooks)."""
 
 from __future__ import annotations
 
@@ -188,7 +189,8 @@ def read_delivery(session: Session, issuer: str, webhook: Webhook, attempt: Webh
     return DeliveryPage(attempt, events, len(payloads), claims, secrets, digest)
 
 
-# Trying webhooks out and sending events again in the console, as the command line does (docs/console.md#webhooks).
+# Trying webhooks out and sending events again in the console, as the command line does
+# (docs/console-contents.md#webhooks).
 
 
 def lists_named(session: Session, account_id: int, text: str) -> Sequence[int] | None:

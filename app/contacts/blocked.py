@@ -215,7 +215,7 @@ def _by_account_and_kind(addresses: Collection[AccountAddress]) -> Mapping[tuple
 
 
 # All blocked addresses of an account that match a query, part by part, the oldest first, and unblocking them
-# (docs/console.md#unblocking-many).
+# (docs/console-contents.md#unblocking-many).
 
 UNSUBSCRIBED, BLOCKED = STATES = ("unsubscribed", "blocked")
 SUPPRESSIONS = Resource(

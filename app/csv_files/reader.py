@@ -36,7 +36,7 @@ class UnreadableFile(ValueError):
 
 
 def check_is_text(file: BinaryIO) -> None:
-    """Raises `UnreadableFile` for a spreadsheet's own file and for a packed one (docs/cli.md#csv-files)."""
+    """Raises `UnreadableFile` for a spreadsheet's own file and for a packed one (docs/csv.md)."""
     file.seek(0)
     start = file.read(START_BYTES)
     what = next((what for mark, part, what in FOREIGN_SIGNATURES if start.startswith(mark) and part in start), None)
@@ -45,7 +45,7 @@ def check_is_text(file: BinaryIO) -> None:
         raise UnreadableFile(f"the file is {what}, not CSV: {mended} file")
 
 
-# The encoding of a file: told by its first bytes, or found by reading all of it (docs/cli.md#csv-files).
+# The encoding of a file: told by its first bytes, or found by reading all of it (docs/csv.md).
 #
 # A file that is not UTF-8 throughout is assumed to be Windows-1252, which spreadsheets write in western Europe and
 # America. It is not if most of what is beyond ASCII is valid UTF-8: that is a damaged file in UTF-8, every name in

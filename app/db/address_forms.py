@@ -1,4 +1,4 @@
-"""The forms of an address under which suppressions may be stored (docs/operations.md#addresses)."""
+"""The forms of an address under which suppressions may be stored (docs/upgrade.md#from-before-the-first-release)."""
 
 from __future__ import annotations
 

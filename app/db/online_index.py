@@ -1,4 +1,4 @@
-"""Indexes that are built while others write the table, for migrations (docs/operations.md#migrations).
+"""Indexes that are built while others write the table, for migrations (docs/upgrade.md#migrations).
 
 A plain CREATE INDEX keeps writers out for as long as it takes, a minute for some million rows. These functions are for
 migrations with `online = True`, which PostgreSQL runs outside of a transaction; each may be repeated after an

@@ -1,4 +1,4 @@
-"""Which code works with which revision of the schema (docs/operations.md#migrations).
+"""Which code works with which revision of the schema (docs/upgrade.md#migrations).
 
 Each migration says in its file whether it expands or contracts the schema. `phase = "expand"`: it only adds, so that
 code from before it goes on working. `phase = "contract"`: it takes something away, and `needs` names the newest

@@ -1,4 +1,4 @@
-"""Whether the database's schema fits this version of the code (docs/operations.md#migrations).
+"""Whether the database's schema fits this version of the code (docs/upgrade.md#migrations).
 
 An older one does not, unless only contracting migrations are pending: statements would fail one by one. A newer one
 does as long as it was only expanded: in an upgrade the schema is expanded first, while processes of the release before

@@ -1,5 +1,5 @@
 """One long job of writing in many short transactions, between which other writers get their turn
-(docs/cli.md#while-the-service-runs).
+(docs/csv.md#while-the-service-runs).
 
 SQLite has one writer at a time and no queue: who waits looks again after at most a tenth of a second, and would find
 the lock taken each time if the next transaction began at once. So the job pauses a little longer than that. The size of

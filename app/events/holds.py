@@ -1,5 +1,5 @@
 """Webhooks that are held after a restore, because they had events waiting in the backup
-(docs/operations.md#what-a-restore-holds).
+(docs/restore.md#what-a-restore-holds).
 
 A held webhook is sent nothing, what happens after the restore included: its events stay in their order. Releasing sends
 all of them, those of the batch that was in flight under its old id; dropping passes those of the backup.

@@ -1,5 +1,5 @@
 """Imports a CSV file of any kind: checks all of its rows, and then writes those that are valid, at once or in slices
-between which others write (docs/cli.md#csv-files).
+between which others write (docs/csv.md).
 
 A slice and the position behind it are committed together. So an import that was interrupted, however it was, goes on
 behind the last slice, and no row is imported twice.

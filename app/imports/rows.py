@@ -1,4 +1,4 @@
-"""Rows of a file that is imported, and what is wrong with them (docs/cli.md#faulty-rows)."""
+"""Rows of a file that is imported, and what is wrong with them (docs/csv.md#faulty-rows)."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _decoded(rows: Iterable[ReplyPart]) -> list[str]:
 
 
 # What a restored backup would report by itself, without that anybody sends anything: replies of which parts are
-# missing, and what was to happen to captured messages (docs/operations.md#what-a-restore-holds).
+# missing, and what was to happen to captured messages (docs/restore.md#what-a-restore-holds).
 
 
 def record_incomplete_replies(part: Callable[[], AbstractContextManager[Transaction]]) -> None:

@@ -3,7 +3,7 @@ dies. So a file that can be locked proves that its process is dead, and its leas
 after they expire.
 
 Every process is registered in `DATA_DIR/processes`. That it does not hang is shown by signs of life: every main loop
-calls `report` at each turn (docs/operations.md#signs-of-life). Every few seconds a sign touches that file, for the
+calls `report` at each turn (docs/health.md#signs-of-life). Every few seconds a sign touches that file, for the
 health check of its container, and tells systemd's watchdog, where the process runs under one. A loop that hangs gives
 none, so systemd restarts it. systemd's protocol is that of sd_notify(3): a line to the socket that NOTIFY_SOCKET names.
 

@@ -1,4 +1,4 @@
-"""Replacing a running process by the code that is installed now (docs/operations.md#upgrading).
+"""Replacing a running process by the code that is installed now (docs/upgrade.md).
 
 SIGUSR2 asks a process to. It first starts the new code beside itself, only to check that it can start, and goes on as
 it was if not. Otherwise it finishes what it has in hand and runs its own command line again, in the same process: its

@@ -1,4 +1,4 @@
-"""Health of what a process depends on: the database, its schema and Redis (docs/operations.md#health)."""
+"""Health of what a process depends on: the database, its schema and Redis (docs/health.md#probes)."""
 
 from __future__ import annotations
 

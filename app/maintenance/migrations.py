@@ -1,4 +1,4 @@
-"""Migrating the database, with an entry in the audit log (docs/operations.md#migrations)."""
+"""Migrating the database, with an entry in the audit log (docs/upgrade.md#migrations)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from app.sends.outcomes.relay_refusals import ShownRefusal, shown_refusals
 from app.sends.pauses.read import active_shown, words
 from app.services import Services
 
-# Why messages wait for a retry: what relays and gateways said last, for `flask status` (docs/cli.md#status).
+# Why messages wait for a retry: what relays and gateways said last, for `flask status` (docs/health.md#status).
 #
 # Bounded: it reads those that are retried next, and the steps of their attempts.
 

@@ -1,4 +1,4 @@
-"""Purging as work of a process: all stages, in a thread of their own (docs/operations.md#retention).
+"""Purging as work of a process: all stages, in a thread of their own (docs/retention.md).
 
 A worker runs its jobs one after the other, and webhooks must not wait until millions of recipients are purged.
 """

@@ -1,5 +1,5 @@
 """Brings stored addresses into the form in which they are compared, the rows of releases before revision 0072, which
-normalised the case alone (docs/operations.md#addresses).
+normalised the case alone (docs/upgrade.md#from-before-the-first-release).
 
 Entries of one address become one. Rows are found by indexes of what is not ASCII, and written in slices, so that no
 request waits for long. A row that is missed, because another wrote it meanwhile, is found by the next run.

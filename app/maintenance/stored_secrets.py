@@ -1,5 +1,5 @@
 """The stored secrets of the installation: under which SECRET_KEY each is encrypted, and encrypting them anew
-(docs/operations.md#rotating-secret_key).
+(docs/secrets.md#rotating-secret_key).
 
 Every column that holds secrets says so itself (`Encrypted`), so that none is forgotten. They are read in slices and
 written one by one, in transactions that take milliseconds. A secret is written only if it is still the one that was
@@ -135,7 +135,7 @@ def _key(column: Column[str]) -> Column[int]:
 
 
 # Rotating SECRET_KEY: no secret is encrypted under a key that a running process does not know
-# (docs/operations.md#rotating-secret_key).
+# (docs/secrets.md#rotating-secret_key).
 
 WAIT = 60.0
 """Seconds for which the heartbeats of running processes are waited for."""

@@ -80,7 +80,7 @@ from app.settings import Settings, parse_retention
 logger = logging.getLogger(__name__)
 
 
-# Rows of which an account may have a retention of its own (docs/operations.md#retention): captured messages, the log of
+# Rows of which an account may have a retention of its own (docs/retention.md): captured messages, the log of
 # webhook deliveries, and audit entries.
 #
 # While no account has one, rows are deleted by their age alone. Otherwise each account, or webhook, is looked at by

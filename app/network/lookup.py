@@ -1,4 +1,4 @@
-"""Name lookups that end at a deadline (docs/operations.md#name-servers).
+"""Name lookups that end at a deadline (docs/databases.md#name-servers).
 
 The system's resolver waits as long as its own configuration says: with two name servers that do not answer, 20 seconds
 by default. It cannot be interrupted, so it runs in a separate thread, which is abandoned at the deadline and ends when

@@ -42,7 +42,7 @@ Order = Sequence[ColumnElement[Any]]
 GROUP_SIZE = 100
 DEEP = 500
 """From this offset on the first item of a page is found by the index of the order alone, and only the rows from there
-on are read: at an offset of 4,500,000 in 0.7 seconds instead of 3.1 (docs/performance.md#growth)."""
+on are read: at an offset of 4,500,000 in 0.7 seconds instead of 3.1 (docs/benchmark.md#growth)."""
 
 Row = TypeVar("Row")
 

@@ -217,7 +217,7 @@ def _note(transaction: Transaction, task: Task, looked: _Looked, waiting: dict[i
     insert_rows(transaction, DelayedPurge, rows, {"account_id": task.account_id, "stage": task.stage})
 
 
-# Purging what is past its retention, in slices that no request waits for (docs/operations.md#retention).
+# Purging what is past its retention, in slices that no request waits for (docs/retention.md).
 
 TARGET = 0.02
 """Seconds that a slice shall take."""

@@ -1,4 +1,4 @@
-"""Sending one message over a transport, to see whether it works (docs/cli.md#transports)."""
+"""Sending one message over a transport, to see whether it works (docs/commands/transports.md#transports)."""
 
 from __future__ import annotations
 

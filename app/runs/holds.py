@@ -1,4 +1,4 @@
-"""Runs of automations that are held after a restore (docs/operations.md#what-a-restore-holds).
+"""Runs of automations that are held after a restore (docs/restore.md#what-a-restore-holds).
 
 Which of their steps were carried out since the backup was made is not known, so they stand still until an operator
 releases or drops them. The state is `held`, as in a pause; the reason tells the two apart.

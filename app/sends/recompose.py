@@ -1,4 +1,4 @@
-"""The message of a recipient composed once more, to be shown (docs/console.md#what-was-sent).
+"""The message of a recipient composed once more, to be shown (docs/console-messages.md#what-was-sent).
 
 It is composed by the code that sends, from what is kept: the content of the send, the values of the recipient, and the
 contact as it is now. Nothing in it works for the recipient: who looks at it neither opens the mail nor unsubscribes

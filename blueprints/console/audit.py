@@ -1,4 +1,4 @@
-"""The audit log, for operators (docs/console.md#audit-log)."""
+"""The audit log, for operators (docs/console-contents.md#audit-log)."""
 
 from __future__ import annotations
 

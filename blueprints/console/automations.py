@@ -1,4 +1,5 @@
-"""Automations: searching them, one with its steps and its runs, and pausing it (docs/console.md#automations)."""
+"""Automations: searching them, one with its steps and its runs, and pausing it
+(docs/console-contents.md#automations)."""
 
 from __future__ import annotations
 
@@ -124,7 +125,7 @@ def _runs(automation: Automation) -> Search:
     )
 
 
-# One run of an automation: where its contact is, why, and when it goes on (docs/console.md#automations).
+# One run of an automation: where its contact is, why, and when it goes on (docs/console-contents.md#automations).
 
 
 @blp.shows("/automations/<automation_id>/runs/<run_id>", "report.view")

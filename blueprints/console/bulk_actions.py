@@ -1,4 +1,4 @@
-"""Bulk actions: previewing one, asking for it, undoing it, and its progress (docs/console.md#bulk-actions)."""
+"""Bulk actions: previewing one, asking for it, undoing it, and its progress (docs/console-messages.md#bulk-actions)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from blueprints.console.blueprint import blp
 
-# Previewing a bulk action and asking for it, whatever it does (docs/console.md#bulk-actions).
+# Previewing a bulk action and asking for it, whatever it does (docs/console-messages.md#bulk-actions).
 
 
 @dataclass(frozen=True, slots=True)

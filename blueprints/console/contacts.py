@@ -1,4 +1,5 @@
-"""Contacts: adding them to a list, and one with why it gets no messages (docs/console.md#lists-and-contacts)."""
+"""Contacts: adding them to a list, and one with why it gets no messages
+(docs/console-contents.md#lists-and-contacts)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message says, as it was sent (docs/console.md#what-was-sent)."""
+"""What a message says, as it was sent (docs/console-messages.md#what-was-sent)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from app.transports.email.read_mail import Mail, with_images
 from blueprints.console.blueprint import blp
 
 # The HTML with its images, the source and the attachments of mails: the same four pages below each page that shows one
-# (docs/console.md#what-was-sent).
+# (docs/console-messages.md#what-was-sent).
 
 
 def add_mail_parts(path: str, mail_of: Callable[..., Mail | None]) -> None:
@@ -88,7 +88,7 @@ def _content(uuid: str) -> Content:
 add_mail_parts("/messages/<uuid>/content", lambda uuid: _content(uuid).mail)
 
 
-# One message with its parts, links and checks, wherever it was found (docs/console.md#inbox).
+# One message with its parts, links and checks, wherever it was found (docs/console-messages.md#inbox).
 
 
 def opened_page(session: ReadSession, account_id: int, message: Mail | TextMessage, **template_values: Any) -> Response:

@@ -1,4 +1,4 @@
-"""Sending domains, on one page with the senders of text messages (docs/console.md#domains-and-senders)."""
+"""Sending domains, on one page with the senders of text messages (docs/console-contents.md#domains-and-senders)."""
 
 from __future__ import annotations
 
@@ -137,5 +137,5 @@ def _may_manage() -> bool:
     return MANAGE in signed_in().scopes
 
 
-# The senders of text messages stand on the page of the domains (docs/console.md#domains-and-senders).
+# The senders of text messages stand on the page of the domains (docs/console-contents.md#domains-and-senders).
 add_views(SENDER, PATH, domains)

@@ -1,4 +1,4 @@
-"""Groups: searching them, and the report of one, beside another (docs/console.md#groups)."""
+"""Groups: searching them, and the report of one, beside another (docs/console-messages.md#groups)."""
 
 from __future__ import annotations
 

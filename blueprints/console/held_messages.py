@@ -1,5 +1,5 @@
 """Messages that are held after a restore, for operators: searching them, and releasing or ending all that a search
-shows (docs/console.md#held-messages)."""
+shows (docs/console-messages.md#held-messages)."""
 
 from __future__ import annotations
 

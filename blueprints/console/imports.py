@@ -1,5 +1,6 @@
-"""Importing CSV files: contacts into a list (docs/console.md#importing-contacts), and suppressions
-(docs/console.md#suppressions). A preview shows what a file would do, and sends it back when it is to be imported."""
+"""Importing CSV files: contacts into a list (docs/console-contents.md#importing-contacts), and suppressions
+(docs/console-contents.md#suppressions). A preview shows what a file would do, and sends it back when it is to be
+imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What test keys have sent, captured instead of sent, and what is in folders (docs/console.md#inbox)."""
+"""What test keys have sent, captured instead of sent, and what is in folders (docs/console-messages.md#inbox)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _message(captured_id: str) -> Mail | TextMessage:
 add_opened_parts("/inbox/<captured_id>", _message)
 
 
-# What `file://` transports have written into folders (docs/console.md#inbox).
+# What `file://` transports have written into folders (docs/console-messages.md#inbox).
 
 
 def _find_in_folders(search_request: SearchRequest) -> SearchPage:

@@ -1,4 +1,4 @@
-"""Keys of the API, and the networks from which they work (docs/console.md#keys-of-the-api)."""
+"""Keys of the API, and the networks from which they work (docs/console-contents.md#keys-of-the-api)."""
 
 from __future__ import annotations
 

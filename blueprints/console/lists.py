@@ -1,4 +1,5 @@
-"""Lists: searching them, one with its contacts, and what is changed in place (docs/console.md#lists-and-contacts)."""
+"""Lists: searching them, one with its contacts, and what is changed in place
+(docs/console-contents.md#lists-and-contacts)."""
 
 from __future__ import annotations
 
@@ -99,7 +100,7 @@ def _again(list_id: str) -> str:
     return link(f"{PATH}/{path_id(list_id)}")
 
 
-# What the pages of a list and of its contacts have in common (docs/console.md#lists-and-contacts).
+# What the pages of a list and of its contacts have in common (docs/console-contents.md#lists-and-contacts).
 
 
 def list_form() -> ListForm:

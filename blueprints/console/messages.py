@@ -1,4 +1,4 @@
-"""Messages: searching them, and one with what mends it (docs/console.md#messages)."""
+"""Messages: searching them, and one with what mends it (docs/console-messages.md#messages)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People: what is held about one, handing it out, and forgetting it (docs/console.md#forgetting-a-person)."""
+"""People: what is held about one, handing it out, and forgetting it (docs/console-contents.md#forgetting-a-person)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The send queue: whose turn it is, what waits for its next try, and which transports are paused
-(docs/console.md#queues).
+(docs/console-messages.md#queues).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Stored messages: searching, creating and writing them, their versions, what they look like, and a test
-(docs/console.md#stored-messages)."""
+(docs/console-contents.md#stored-messages)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def create(transaction: Transaction) -> str:
     return path_of(create_message(transaction, account.id, load(NEW, form)))
 
 
-# The versions of a stored message: what changed in each, and writing one back (docs/console.md#stored-messages).
+# The versions of a stored message: what changed in each, and writing one back
+# (docs/console-contents.md#stored-messages).
 
 
 @blp.shows("/stored-messages/<message_id>/versions", VERSIONS)
@@ -113,7 +114,7 @@ def _page_path(message: Message) -> str:
     return f"{PATH}/{shown_id(message.id)}"
 
 
-# One stored message: writing it, what it looks like, and a test (docs/console.md#stored-messages).
+# One stored message: writing it, what it looks like, and a test (docs/console-contents.md#stored-messages).
 
 MAX_FORM_BYTES = 8 * MAX_BODY_BYTES
 """Bytes of the form of a message: two bodies, of which each byte may be written as three, and the rest."""

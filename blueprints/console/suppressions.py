@@ -1,4 +1,4 @@
-"""Suppressions: searching, adding and removing them (docs/console.md#suppressions)."""
+"""Suppressions: searching, adding and removing them (docs/console-contents.md#suppressions)."""
 
 from __future__ import annotations
 

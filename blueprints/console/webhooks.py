@@ -1,4 +1,4 @@
-"""Webhooks: their state, one with its deliveries, and what is changed in place (docs/console.md#webhooks)."""
+"""Webhooks: their state, one with its deliveries, and what is changed in place (docs/console-contents.md#webhooks)."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _with_secret(webhook: Webhook, key_id: str, secret: str) -> Response:
     return page("webhook_secret.html", of=f"{PATH}/{webhook.id}", key_id=key_id, secret=secret)
 
 
-# One delivery to a webhook: its request, what proves it, and the answer (docs/console.md#webhooks).
+# One delivery to a webhook: its request, what proves it, and the answer (docs/console-contents.md#webhooks).
 
 
 @blp.shows("/webhooks/<webhook_id>/deliveries/<delivery_id>", "contact.view")

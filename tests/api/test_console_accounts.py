@@ -1,4 +1,4 @@
-"""The accounts of the installation in the console (docs/console.md#accounts)."""
+"""The accounts of the installation in the console (docs/console-contents.md#accounts)."""
 
 from __future__ import annotations
 

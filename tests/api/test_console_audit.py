@@ -1,4 +1,4 @@
-"""The audit log in the console (docs/console.md#audit-log)."""
+"""The audit log in the console (docs/console-contents.md#audit-log)."""
 
 from __future__ import annotations
 

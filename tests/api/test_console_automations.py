@@ -1,4 +1,5 @@
-"""Automations in the console: their steps with counts, their runs, pausing and ending (docs/console.md#automations)."""
+"""Automations in the console: their steps with counts, their runs, pausing and ending
+(docs/console-contents.md#automations)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Bulk actions in the console: preview, asking, undoing, progress; and the file with all that a search finds
-(docs/console.md#bulk-actions)."""
+(docs/console-messages.md#bulk-actions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing contacts in the console (docs/console.md#importing-contacts)."""
+"""Importing contacts in the console (docs/console-contents.md#importing-contacts)."""
 
 from __future__ import annotations
 

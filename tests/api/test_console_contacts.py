@@ -1,4 +1,4 @@
-"""Contacts in the console (docs/console.md#lists-and-contacts)."""
+"""Contacts in the console (docs/console-contents.md#lists-and-contacts)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message says, as the console shows it (docs/console.md#what-was-sent)."""
+"""What a message says, as the console shows it (docs/console-messages.md#what-was-sent)."""
 
 from __future__ import annotations
 

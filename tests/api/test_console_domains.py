@@ -1,4 +1,4 @@
-"""Sending domains and senders of text messages in the console (docs/console.md#domains-and-senders)."""
+"""Sending domains and senders of text messages in the console (docs/console-contents.md#domains-and-senders)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups in the console: searching them, and the report of one (docs/console.md#groups)."""
+"""Groups in the console: searching them, and the report of one (docs/console-messages.md#groups)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Messages that are held after a restore, in the console: searching, previewing, releasing and ending them
-(docs/console.md#held-messages)."""
+(docs/console-messages.md#held-messages)."""
 
 from __future__ import annotations
 

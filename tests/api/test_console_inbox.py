@@ -1,4 +1,4 @@
-"""The inbox of the console: what test keys have sent, and what is in folders (docs/console.md#inbox)."""
+"""The inbox of the console: what test keys have sent, and what is in folders (docs/console-messages.md#inbox)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of the API in the console (docs/console.md#keys-of-the-api)."""
+"""Keys of the API in the console (docs/console-contents.md#keys-of-the-api)."""
 
 from __future__ import annotations
 

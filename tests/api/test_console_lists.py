@@ -1,4 +1,4 @@
-"""Lists in the console (docs/console.md#lists-and-contacts)."""
+"""Lists in the console (docs/console-contents.md#lists-and-contacts)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of stored messages in the console (docs/console.md#history-of-a-stored-message)."""
+"""Versions of stored messages in the console (docs/console-contents.md#history-of-a-stored-message)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pausing and going on in the console (docs/console.md#queues)."""
+"""Pausing and going on in the console (docs/console-messages.md#queues)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held about a person, in the console (docs/console.md#forgetting-a-person)."""
+"""What is held about a person, in the console (docs/console-contents.md#forgetting-a-person)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The send queue in the console (docs/console.md#queues)."""
+"""The send queue in the console (docs/console-messages.md#queues)."""
 
 from __future__ import annotations
 

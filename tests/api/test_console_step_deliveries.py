@@ -1,4 +1,4 @@
-"""The webhook deliveries that the timeline of a message names (docs/console.md#messages)."""
+"""The webhook deliveries that the timeline of a message names (docs/console-messages.md#messages)."""
 
 from __future__ import annotations
 

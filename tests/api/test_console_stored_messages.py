@@ -1,4 +1,4 @@
-"""Stored messages in the console (docs/console.md#stored-messages)."""
+"""Stored messages in the console (docs/console-contents.md#stored-messages)."""
 
 from __future__ import annotations
 

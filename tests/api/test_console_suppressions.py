@@ -1,4 +1,4 @@
-"""Suppressions in the console (docs/console.md#suppressions)."""
+"""Suppressions in the console (docs/console-contents.md#suppressions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks in the console (docs/console.md#webhooks)."""
+"""Webhooks in the console (docs/console-contents.md#webhooks)."""
 
 from __future__ import annotations
 

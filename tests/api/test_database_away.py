@@ -1,4 +1,5 @@
-"""An outage or hang of the database: requests get a 503 in time, with few log lines (docs/operations.md)."""
+"""An outage or hang of the database: requests get a 503 in time, with few log lines
+(docs/databases.md#database-outages)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes and metrics (docs/operations.md#health)."""
+"""Probes and metrics (docs/health.md#probes)."""
 
 from __future__ import annotations
 

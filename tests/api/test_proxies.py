@@ -1,4 +1,4 @@
-"""Forwarded headers of trusted proxies, in all their forms (docs/operations.md#behind-a-proxy)."""
+"""Forwarded headers of trusted proxies, in all their forms (docs/proxy.md#behind-a-proxy)."""
 
 from __future__ import annotations
 

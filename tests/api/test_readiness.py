@@ -1,5 +1,5 @@
 """Probes while the database or Redis hangs: none waits for another, and none takes what requests need
-(docs/operations.md#health)."""
+(docs/health.md#probes)."""
 
 from __future__ import annotations
 

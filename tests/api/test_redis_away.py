@@ -1,4 +1,4 @@
-"""Redis hangs: requests are still answered, and soon (docs/operations.md#redis)."""
+"""Redis hangs: requests are still answered, and soon (docs/databases.md#redis)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a request waits for PostgreSQL (docs/performance.md#a-distant-database)."""
+"""How often a request waits for PostgreSQL (docs/benchmark.md#a-distant-database)."""
 
 from __future__ import annotations
 

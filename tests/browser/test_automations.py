@@ -1,5 +1,5 @@
 """What people do with automations in the console, by the names and roles that a screen reader says
-(docs/console.md#automations)."""
+(docs/console-contents.md#automations)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What people do with lists and contacts in the console, by the names and roles that a screen reader says
-(docs/console.md#lists-and-contacts)."""
+(docs/console-contents.md#lists-and-contacts)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What operators, and people of an account, set up in the console, by the names and roles that a screen reader says
-(docs/console.md#accounts, docs/console.md#keys-of-the-api, docs/console.md#queues)."""
+(docs/console-contents.md#accounts, docs/console-contents.md#keys-of-the-api, docs/console-messages.md#queues)."""
 
 from __future__ import annotations
 

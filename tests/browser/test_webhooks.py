@@ -1,5 +1,5 @@
 """What people do with webhooks in the console, by the names and roles that a screen reader says
-(docs/console.md#webhooks)."""
+(docs/console-contents.md#webhooks)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Cli:
         return [(entry["action"], entry["via"]) for entry in reversed(self.json("audit", "list", *filters))]
 
     def refused(self, *arguments: str) -> str:
-        """The error of a command that ends with 2: one line on standard error (docs/cli.md#conventions)."""
+        """The error of a command that ends with 2: one line on standard error (docs/cli.md)."""
         result = self.run(*arguments)
         assert (result.exit_code, result.stdout) == (2, ""), result.output
         assert result.stderr.startswith("Error: ")

@@ -1,4 +1,4 @@
-"""`flask automations`: pausing, resuming, and the runs of contacts (docs/cli.md#automations)."""
+"""`flask automations`: pausing, resuming, and the runs of contacts (docs/commands/automations.md#automations)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flask contacts import` of files as people have them (docs/cli.md#csv-files)."""
+"""`flask contacts import` of files as people have them (docs/csv.md)."""
 
 from __future__ import annotations
 
@@ -358,7 +358,7 @@ def test_a_contact_that_somebody_creates_meanwhile_is_updated(
 
 
 def test_no_transaction_of_an_import_is_long(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
-    """Others can write between the slices (docs/cli.md#while-the-service-runs)."""
+    """Others can write between the slices (docs/csv.md#while-the-service-runs)."""
     file.write_text("email\n" + "".join(f"p{row}@example.com\n" for row in range(1500)))
     seen = [0]
 

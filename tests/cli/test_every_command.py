@@ -1,4 +1,4 @@
-"""What is the same for every command, proven over all that there are (docs/cli.md#conventions)."""
+"""What is the same for every command, proven over all that there are (docs/cli.md)."""
 
 from __future__ import annotations
 

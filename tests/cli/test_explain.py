@@ -1,5 +1,5 @@
 """`flask sends explain`: why a message did not arrive, and the commands that mend it
-(docs/cli.md#where-is-my-message)."""
+(docs/troubleshoot.md#where-is-my-message)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What is held after a restore, as operators and clients see it, and what ends it
-(docs/operations.md#what-a-restore-holds)."""
+(docs/restore.md#what-a-restore-holds)."""
 
 from __future__ import annotations
 

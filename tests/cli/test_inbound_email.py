@@ -1,4 +1,4 @@
-"""`flask inbound email`: exit codes for pipes (docs/cli.md#inbound)."""
+"""`flask inbound email`: exit codes for pipes (docs/commands/transports.md#inbound)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flask init`: from an empty server to the first mail (docs/operations.md#the-first-account)."""
+"""`flask init`: from an empty server to the first mail (docs/first-mail.md)."""
 
 from __future__ import annotations
 

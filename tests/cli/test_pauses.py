@@ -1,4 +1,5 @@
-"""Pausing an account, a list or a domain on the command line, and what it tells of it (docs/cli.md#pauses)."""
+"""Pausing an account, a list or a domain on the command line, and what it tells of it
+(docs/troubleshoot.md#pausing)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flask status`: the figures of the whole installation (docs/cli.md#status)."""
+"""`flask status`: the figures of the whole installation (docs/health.md#status)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tms`: the command line of the installed package (docs/cli.md#processes)."""
+"""`tms`: the command line of the installed package (docs/cli.md#calling-a-command)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from tests.support.own_postgres import OwnPostgres
 from tests.support.servers import short_folder, wait_until
 from tests.support.stand_ins import StandIns, stand_ins
 
-SECRETS, SETTINGS, START, MORE, NEW_VERSION = documented("docs/operations.md#containers")
+SECRETS, SETTINGS, START, MORE, NEW_VERSION = documented("docs/install.md#containers")
 
 
 @pytest.fixture(scope="module")

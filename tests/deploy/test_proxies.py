@@ -1,4 +1,4 @@
-"""The service behind nginx, Caddy and HAProxy, as `deploy/` configures them (docs/operations.md#behind-a-proxy)."""
+"""The service behind nginx, Caddy and HAProxy, as `deploy/` configures them (docs/proxy.md#behind-a-proxy)."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from tests.deploy.network import Network
 from tests.deploy.surroundings import ask, surroundings
 from tests.support.documented import documented
 
-INSTALL, START = documented("docs/operations.md#systemd")
-(UPGRADE,) = documented("docs/operations.md#upgrading")
-(NIGHTLY,) = documented("docs/operations.md#every-night")
+INSTALL, START = documented("docs/install.md#systemd")
+(UPGRADE,) = documented("docs/upgrade.md#the-commands")
+(NIGHTLY,) = documented("docs/backup.md#every-night")
 EDITED = """\
 PUBLIC_URL=http://127.0.0.1:8000
 REDIS_URL=redis://127.0.0.1:6379/0

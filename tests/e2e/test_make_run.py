@@ -1,5 +1,5 @@
 """`make run` from outside: one command, one screen, nothing lost, no files or processes left
-(docs/operations.md#make-run)."""
+(docs/run.md#make-run)."""
 
 from __future__ import annotations
 

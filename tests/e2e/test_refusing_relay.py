@@ -1,5 +1,5 @@
 """A relay that refuses everything, seen and mended from `status` alone: nobody is blocked, and everything arrives
-(docs/operations.md#a-relay-that-refuses-everything)."""
+(docs/troubleshoot.md#a-relay-that-refuses-everything)."""
 
 from __future__ import annotations
 

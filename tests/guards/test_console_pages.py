@@ -1,5 +1,5 @@
 """The console's files: those of other projects are what the lock says, and no page has a script or style of its own
-(docs/console.md#assets, docs/console.md#security)."""
+(docs/console-development.md#assets, docs/console-security.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Commands of README.md and docs/operations.md that tests/docs does not run are run by a target of the Makefile: its
-tests read them from the page (tests/support/documented.py)."""
+"""Commands of README.md and of the pages about installing that tests/docs does not run are run by a target of the
+Makefile: its tests read them from the page (tests/support/documented.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.blocks import Block, blocks
 from tests.support.deployment import processes
 from tests.support.sources import ROOT
 
-PAGES = ("README.md", "docs/operations.md")
+PAGES = ("README.md", "docs/install.md", "docs/upgrade.md", "docs/backup.md")
 TARGET = re.compile(r"`make ([\w-]+)`")
 FOLDER = re.compile(r"\btests[/.](\w+)")
 LISTED = re.compile(r"^ *\d+\. `[^`]+`", re.MULTILINE)
@@ -70,7 +70,7 @@ def test_no_command_stands_in_a_list() -> None:
 
 def test_the_processes_of_the_page_are_those_of_the_procfile() -> None:
     """In both forms: of a checkout, and of an installed service."""
-    _, _, rest = (ROOT / "docs/operations.md").read_text("utf-8").partition("\n## Processes\n")
+    _, _, rest = (ROOT / "docs/run.md").read_text("utf-8").partition("\n## Processes\n")
     section = rest.partition("\n#")[0]
     commands_of_procfile = {
         line.partition(": exec ")[2] for line in (ROOT / "Procfile").read_text("utf-8").splitlines()

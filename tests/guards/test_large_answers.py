@@ -1,5 +1,5 @@
 """No view makes an answer whose size grows with the account, unless it is produced as its client reads it
-(docs/operations.md#slow-clients)."""
+(docs/proxy.md#slow-clients)."""
 
 from __future__ import annotations
 

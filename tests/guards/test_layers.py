@@ -132,7 +132,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),
-    "generated_docs": ("resources", "seed"),
+    "generated_docs": ("cli", "resources", "seed"),
     "application": (
         "accounts",
         "cli",

@@ -1,4 +1,4 @@
-"""Each migration does what its phase promises (docs/operations.md#migrations)."""
+"""Each migration does what its phase promises (docs/upgrade.md#migrations)."""
 
 from __future__ import annotations
 

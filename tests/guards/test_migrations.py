@@ -245,7 +245,7 @@ def test_an_upgrade_to_where_it_is_changes_nothing(migrated_url: str) -> None:
 
 
 def test_processes_that_start_together_migrate_once(database_url: str) -> None:
-    """Each waits for the first one, and then finds nothing to do (docs/operations.md#migrations)."""
+    """Each waits for the first one, and then finds nothing to do (docs/upgrade.md#migrations)."""
     processes = [context.Process(target=migrate.upgrade, args=(database_url,)) for _ in range(4)]
     for process in processes:
         process.start()

@@ -1,4 +1,4 @@
-"""No request waits for the network: what does is done by a worker (docs/console.md#checks).
+"""No request waits for the network: what does is done by a worker (docs/console-contents.md#checks).
 
 Here, by imports: each module that a request can reach and that can wait for the network is named with the reason why no
 request does. `tests/api/conftest.py` watches the requests of all API tests for connections, lookups and datagrams.
@@ -15,7 +15,7 @@ WAITS = (
     *("requests", "selectors", "smtplib", "socket", "ssl", "telnetlib", "urllib.request", "urllib3", "xmlrpc"),
 )
 """Modules of libraries that wait for the network, with all that is below them. Redis and PostgreSQL have their own
-deadlines (docs/operations.md#database-outages)."""
+deadlines (docs/databases.md#database-outages)."""
 REDIS_AND_POSTGRESQL = "of Redis and PostgreSQL, without which nothing can be answered; with deadlines"
 NAMES_ONLY = "the name of this machine, which the system knows"
 SERVER = "the server's own connections, on which it never waits without a poller"

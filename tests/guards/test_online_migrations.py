@@ -1,4 +1,4 @@
-"""Migrations of a PostgreSQL database that others use meanwhile (docs/operations.md#migrations)."""
+"""Migrations of a PostgreSQL database that others use meanwhile (docs/upgrade.md#migrations)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Texts of a running service name commands as this installation spells them, and no file that a wheel lacks
-(docs/cli.md#conventions)."""
+(docs/cli.md)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_no_text_names_a_command_in_another_way_or_a_file_that_a_wheel_lacks() -
         "see `domains verify`",
         "then run db compact",
         "like `make run`",
-        "read docs/operations.md",
+        "read docs/install.md",
         "the unit in deploy/systemd",
         "as in the Procfile",
         "`status` says why",

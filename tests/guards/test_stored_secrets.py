@@ -1,4 +1,4 @@
-"""Every column that holds secrets is known to `secrets rotate` (docs/operations.md#rotating-secret_key)."""
+"""Every column that holds secrets is known to `secrets rotate` (docs/secrets.md#rotating-secret_key)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The wheel in an empty environment, outside of the checkout: `make installed` (docs/operations.md#install)."""
+"""The wheel in an empty environment, outside of the checkout: `make installed` (docs/install.md)."""

@@ -11,7 +11,7 @@ from tests.support.documented import documented
 from tests.support.installed import ROOT, InstalledPackage, build, new_environment, run
 from tests.support.servers import short_folder
 
-INSTALL = documented("docs/operations.md#install")
+INSTALL = documented("docs/install.md#the-package")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Builds are reproducible (docs/operations.md#install)."""
+"""Builds are reproducible (docs/install.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an empty environment to the first real mail, as docs/operations.md#the-first-account has it: the package, `tms
+"""From an empty environment to the first real mail, as docs/first-mail.md has it: the package, `tms
 init`, the DNS records, `tms run`, and the command that `tms init` has printed. Relay and name server are local."""
 
 from __future__ import annotations

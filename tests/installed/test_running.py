@@ -1,4 +1,4 @@
-"""The installed service, run outside of the checkout (docs/operations.md#install)."""
+"""The installed service, run outside of the checkout (docs/install.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make sbom` (docs/operations.md#install)."""
+"""`make sbom` (docs/install.md)."""
 
 from __future__ import annotations
 

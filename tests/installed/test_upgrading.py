@@ -1,4 +1,4 @@
-"""Another version is installed over the running one, as docs/operations.md#upgrading has it: no request is refused."""
+"""Another version is installed over the running one, as docs/upgrade.md has it: no request is refused."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_tms_run_reloads_the_new_code_and_signs_with_the_rotated_key(
 
 def typed(installed: InstalledPackage, folder: Path, data: Path) -> str:
     """The output of the commands of the documentation."""
-    (commands,) = documented("docs/operations.md#upgrading")
+    (commands,) = documented("docs/upgrade.md#the-commands")
     path = f"{installed.program('tms').parent}:{os.environ['PATH']}"
     return run(["bash", "-ec", commands], folder, PATH=path, DATA_DIR=str(data)).stdout
 

@@ -1,4 +1,4 @@
-"""The whole service behind PgBouncer in transaction mode (docs/operations.md#poolers)."""
+"""The whole service behind PgBouncer in transaction mode (docs/databases.md#postgresql)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulk actions: retrying all messages that match a query, in slices (docs/console.md#bulk-actions)."""
+"""Bulk actions: retrying all messages that match a query, in slices (docs/console-messages.md#bulk-actions)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """`sends explain` names what works: for every reason for which a message waits or fails, the commands that it names are
-run, and the message leaves; or it says honestly that a new send is needed (docs/cli.md#where-is-my-message)."""
+run, and the message leaves; or it says honestly that a new send is needed
+(docs/troubleshoot.md#where-is-my-message)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The history begins a range of ids each month, and a past month can be dropped (docs/cli.md#history)."""
+"""The history begins a range of ids each month, and a past month can be dropped
+(docs/retention.md#dropping-a-month)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that wait for name servers, carried out by workers (docs/console.md#checks)."""
+"""Checks that wait for name servers, carried out by workers (docs/console-contents.md#checks)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """An email address is one, however it is spelled, also in rows of releases that told the spellings apart
-(docs/contacts.md#one-address, docs/operations.md#addresses)."""
+(docs/contacts.md#one-address, docs/upgrade.md#from-before-the-first-release)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content and recipients are purged after their retention, and nothing before (docs/operations.md#retention)."""
+"""Content and recipients are purged after their retention, and nothing before (docs/retention.md)."""
 
 from __future__ import annotations
 
@@ -390,7 +390,7 @@ def test_a_scrape_shows_for_how_long_purging_is_overdue(kept: Kept) -> None:
 
 @pytest.mark.parametrize("own_tenant", ["sqlite"], indirect=True)
 def test_the_pages_of_purged_bodies_are_used_again_and_given_back_by_a_vacuum(kept: Kept) -> None:
-    """docs/operations.md#space; on PostgreSQL autovacuum does so."""
+    """docs/retention.md#space; on PostgreSQL autovacuum does so."""
 
     def add() -> int:
         for _ in range(10):

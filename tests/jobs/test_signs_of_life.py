@@ -1,4 +1,4 @@
-"""The main loop of each process shows signs of life (docs/operations.md#signs-of-life); that of the API:
+"""The main loop of each process shows signs of life (docs/health.md#signs-of-life); that of the API:
 tests/server/test_worker.py."""
 
 from __future__ import annotations

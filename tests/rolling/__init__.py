@@ -1,4 +1,4 @@
-"""`make rolling`: upgrades of the running service under load (docs/operations.md#upgrading).
+"""`make rolling`: upgrades of the running service under load (docs/upgrade.md).
 
 __main__  the databases, the result and the exit status
 service   the processes, as a process manager keeps them, and the code that they run

@@ -1,5 +1,5 @@
 """A reload of the service that `make run` has started, with its key rotated before, under load
-(docs/operations.md#upgrading): another version is installed over the running one."""
+(docs/upgrade.md): another version is installed over the running one."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _upgrade(service: Service, code: Path, revision: str) -> None:
     """By the commands of the documentation: the same processes go on with that code, whose newest revision it is."""
     before = service.ids()
     service.install(code)
-    (commands,) = documented("docs/operations.md#upgrading")
+    (commands,) = documented("docs/upgrade.md#the-commands")
     said = service.typed(commands)
     assert revision in said, said
     assert said.count("runs the installed code") == len(BACKGROUND) + 1, said

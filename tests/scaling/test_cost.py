@@ -1,4 +1,4 @@
-"""Nothing costs more calls than the table of docs/performance.md says (docs/performance.md#counted-cost)."""
+"""Nothing costs more calls than the table of the documentation says (docs/cost.md#counted-cost)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "cost.md"
 LOCK = ROOT / "requirements.lock"
 TOLERANCE = 1.03
 ADVICE = (

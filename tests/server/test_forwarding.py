@@ -1,4 +1,4 @@
-"""Trust in headers about the scheme, the client's address and the path (docs/operations.md#behind-a-proxy)."""
+"""Trust in headers about the scheme, the client's address and the path (docs/proxy.md#behind-a-proxy)."""
 
 from __future__ import annotations
 

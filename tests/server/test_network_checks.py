@@ -1,4 +1,4 @@
-"""Silent name servers take no thread from other requests (docs/console.md#checks)."""
+"""Silent name servers take no thread from other requests (docs/console-contents.md#checks)."""
 
 from __future__ import annotations
 

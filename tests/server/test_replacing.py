@@ -1,4 +1,4 @@
-"""SIGUSR2 replaces the code of the API in place, and no client notices (docs/operations.md#upgrading)."""
+"""SIGUSR2 replaces the code of the API in place, and no client notices (docs/upgrade.md)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def documented(place: str) -> list[str]:
-    """The shell blocks of a section, such as `docs/operations.md#containers`, in their order."""
+    """The shell blocks of a section, such as `docs/install.md#containers`, in their order."""
     page, _, section = place.partition("#")
     scripts = [block.text for block in blocks(ROOT / page) if block.language == "sh" and block.section == section]
     assert scripts, f"{place} has no shell block"

@@ -1,4 +1,4 @@
-"""`make` shows how far an installation is (docs/operations.md#make-run)."""
+"""`make` shows how far an installation is (docs/run.md#make-run)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the wheel has and needs (docs/operations.md#install). `make installed` installs and runs it."""
+"""What the wheel has and needs (docs/install.md). `make installed` installs and runs it."""
 
 from __future__ import annotations
 

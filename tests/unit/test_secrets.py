@@ -1,4 +1,4 @@
-"""Stored secrets (docs/operations.md#secrets)."""
+"""Stored secrets (docs/secrets.md#what-is-encrypted)."""
 
 from __future__ import annotations
 

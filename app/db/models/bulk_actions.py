@@ -1,5 +1,5 @@
 """Bulk actions: what somebody asked to be done to all messages or blocked addresses that match a query
-(docs/console.md#bulk-actions)."""
+(docs/console-messages.md#bulk-actions)."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class SoftBounces(Base):
 
 class ContactImport(Timestamps, Base):
     """The import of a file into a list. `rows_done` is written in the transaction of the rows that it counts, so that
-    an interrupted import goes on exactly behind them (docs/cli.md#interrupted-imports)."""
+    an interrupted import goes on exactly behind them (docs/csv.md#interrupted-imports)."""
 
     __tablename__ = "contact_imports"
     __table_args__ = (

@@ -1,2 +1,2 @@
 """The console over HTTP: who is signed in, which requests may change something, headers, assets and errors
-(docs/console.md#security)."""
+(docs/console-security.md)."""

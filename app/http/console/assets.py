@@ -1,4 +1,5 @@
-"""Styles and scripts of the console: files of this package, some of them of others (docs/console.md#assets).
+"""Styles and scripts of the console: files of this package, some of them of others
+(docs/console-development.md#assets).
 
 The URL of a file contains its hash, so browsers keep it for ever, and never mix the files of two releases.
 """

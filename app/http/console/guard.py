@@ -1,5 +1,5 @@
 """Checks before a page of the console, in this order: https, path, origin, session, network, rate limit, scope
-(docs/console.md#security).
+(docs/console-security.md).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def forget_session_token(response: Response) -> None:
     response.delete_cookie(_name(), path="/", secure=request.is_secure, httponly=True, samesite="Strict")
 
 
-# Which requests come from the console's own pages (docs/console.md#security).
+# Which requests come from the console's own pages (docs/console-security.md).
 #
 # The cookie is no proof: to `SameSite`, another port of the same host is the same site.
 

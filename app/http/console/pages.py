@@ -1,4 +1,4 @@
-"""Rendering the console's pages, and its errors as pages (docs/console.md#security)."""
+"""Rendering the console's pages, and its errors as pages (docs/console-security.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Parts of mails, which somebody else has written, as answers that can do nothing in a browser
-(docs/console.md#security)."""
+(docs/console-security.md)."""
 
 from __future__ import annotations
 

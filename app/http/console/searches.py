@@ -1,4 +1,4 @@
-"""Pages with a search, the query of which is in the address bar (docs/console.md#lists)."""
+"""Pages with a search, the query of which is in the address bar (docs/console.md#searching)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _unchanged(item: Any) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """A table with a search: its page, and the same rows as a file (docs/console.md#tables)."""
+    """A table with a search: its page, and the same rows as a file (docs/console.md#searching)."""
 
     path: str
     title: str
@@ -187,7 +187,7 @@ def account_of_request(session: ReadSession | Transaction) -> Account:
     return existing(None if account_id is None else session.get(Account, account_id), "account", account_id or 0)
 
 
-# Tables of the console as CSV files (docs/console.md#tables).
+# Tables of the console as CSV files (docs/console.md#searching).
 
 Rows = Iterable[Sequence[Any]]
 

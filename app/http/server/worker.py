@@ -3,7 +3,7 @@ with a request only from its last byte until its response is rendered.
 
 gunicorn's own threaded worker gives a connection to a thread with the first byte, and the thread waits for the rest.
 Here a slow or silent client occupies only a socket and a buffer, both with a deadline and a limit
-(docs/operations.md#slow-clients). The main thread accepts connections and expires them; the others read and answer
+(docs/proxy.md#slow-clients). The main thread accepts connections and expires them; the others read and answer
 (app/http/server/answering_threads.py).
 """
 

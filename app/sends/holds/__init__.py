@@ -1,2 +1,2 @@
 """Messages that are held after a restore: holding them, finding them, releasing and dropping them
-(docs/operations.md#what-a-restore-holds)."""
+(docs/restore.md#what-a-restore-holds)."""

@@ -1,4 +1,4 @@
-"""Messages that are held after a restore: holding them, and finding them (docs/operations.md#what-a-restore-holds)."""
+"""Messages that are held after a restore: holding them, and finding them (docs/restore.md#what-a-restore-holds)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ RETRYABLE = (RecipientState.BOUNCED, RecipientState.FAILED, RecipientState.UNCER
 
 
 class RefusalReason(enum.StrEnum):
-    """Why a recipient is not retried, as bulk actions count it (docs/console.md#bulk-actions)."""
+    """Why a recipient is not retried, as bulk actions count it (docs/console-messages.md#bulk-actions)."""
 
     STATE = "state"
     FORGOTTEN = "forgotten"

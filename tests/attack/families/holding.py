@@ -1,5 +1,5 @@
 """An attacker lets the service hold as much as it does: answers that nobody reads, requests that do not end, and lines
-that are none (docs/operations.md#slow-clients). Meanwhile a victim is answered as fast as before, and the processes of
+that are none (docs/proxy.md#slow-clients). Meanwhile a victim is answered as fast as before, and the processes of
 the API do not grow by more than they may hold."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An attacker holds connections by sending or reading a byte now and then (docs/operations.md#slow-clients). Meanwhile
+"""An attacker holds connections by sending or reading a byte now and then (docs/proxy.md#slow-clients). Meanwhile
 a victim's requests are answered."""
 
 from __future__ import annotations

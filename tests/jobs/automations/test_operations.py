@@ -1,4 +1,4 @@
-"""What operators see of runs, and what is deleted of them (docs/cli.md#status)."""
+"""What operators see of runs, and what is deleted of them (docs/health.md#status)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Backups, restoring them, and what is held afterwards (docs/operations.md#backups)."""
+"""Backups, restoring them, and what is held afterwards (docs/backup.md)."""

@@ -1,5 +1,5 @@
 """A restore that is killed at any moment has left nothing, or all: repeated, it ends as one that nobody disturbed
-(docs/operations.md#restoring)."""
+(docs/restore.md)."""
 
 from __future__ import annotations
 

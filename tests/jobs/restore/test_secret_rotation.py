@@ -1,5 +1,5 @@
 """Rotating SECRET_KEY: what was made before stays valid, and nothing is lost
-(docs/operations.md#rotating-secret_key)."""
+(docs/secrets.md#rotating-secret_key)."""
 
 from __future__ import annotations
 

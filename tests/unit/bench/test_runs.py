@@ -1,4 +1,4 @@
-"""Runs of the benchmark in files, and several of them in one table (docs/performance.md#several-runs)."""
+"""Runs of the benchmark in files, and several of them in one table (docs/benchmark.md#several-runs)."""
 
 from __future__ import annotations
 

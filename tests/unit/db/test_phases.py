@@ -1,4 +1,4 @@
-"""Which migrations run while processes of the release before do (docs/operations.md#migrations)."""
+"""Which migrations run while processes of the release before do (docs/upgrade.md#migrations)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Behind a pooler in transaction mode nothing depends on the state of a server session (docs/operations.md)."""
+"""Behind a pooler in transaction mode nothing depends on the state of a server session
+(docs/databases.md#postgresql)."""
 
 from __future__ import annotations
 

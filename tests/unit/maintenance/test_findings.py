@@ -1,4 +1,4 @@
-"""What `flask status` finds, in words (docs/cli.md#status)."""
+"""What `flask status` finds, in words (docs/health.md#status)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A network that drops packets: connecting ends at its deadline, and the kernel of each connection to PostgreSQL and
-Redis checks for a peer that has vanished (docs/operations.md#database-outages).
+Redis checks for a peer that has vanished (docs/databases.md#database-outages).
 """
 
 from __future__ import annotations

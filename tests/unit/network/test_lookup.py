@@ -1,4 +1,4 @@
-"""Name lookups end at their deadline, whatever the name server does (docs/operations.md#name-servers)."""
+"""Name lookups end at their deadline, whatever the name server does (docs/databases.md#name-servers)."""
 
 from __future__ import annotations
 

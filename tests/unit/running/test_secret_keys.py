@@ -1,4 +1,4 @@
-"""SECRET_KEY, its fallbacks, and the generated keys of a data folder (docs/operations.md#rotating-secret_key)."""
+"""SECRET_KEY, its fallbacks, and the generated keys of a data folder (docs/secrets.md#rotating-secret_key)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signs of life for systemd and for health checks (docs/operations.md#signs-of-life)."""
+"""Signs of life for systemd and for health checks (docs/health.md#signs-of-life)."""
 
 from __future__ import annotations
 

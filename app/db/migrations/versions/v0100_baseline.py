@@ -1,4 +1,4 @@
-"""The schema of the first release (docs/operations.md#migrations)."""
+"""The schema of the first release (docs/upgrade.md#migrations)."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_the_port_of_the_receiver_is_kept_in_the_data_folder(settings: Settings)
 
 def test_it_warns_when_the_printed_command_would_be_refused(services: Services, demo: Demo) -> None:
     """An address that other machines can reach requires https, unless the operator allows http
-    (docs/operations.md#behind-a-proxy)."""
+    (docs/proxy.md#behind-a-proxy)."""
     everywhere = replace(services, settings=replace(services.settings, host="0.0.0.0", require_https=True))
     assert "REQUIRE_HTTPS=off" in screen(everywhere, demo)
     assert "REQUIRE_HTTPS" not in screen(services, demo)
