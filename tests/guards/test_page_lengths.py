@@ -1,4 +1,4 @@
-"""A page of the documentation answers one question, so that it stays short (docs/development.md#pages)."""
+"""A page answers one question in at most 2,500 words (docs/development.md#pages)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.pages import PAGES, ROOT
 
-MOST_WORDS = 2500
+MAX_WORDS = 2500
 DOCS = ROOT / "docs"
 
 
@@ -16,4 +16,4 @@ def words(page: Path) -> int:
 
 def test_no_page_is_long() -> None:
     lengths = {str(page.relative_to(DOCS)): words(page) for page in PAGES if DOCS in page.parents}
-    assert {name: length for name, length in lengths.items() if length > MOST_WORDS} == {}
+    assert {name: length for name, length in lengths.items() if length > MAX_WORDS} == {}
