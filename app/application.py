@@ -10,7 +10,7 @@ from flask import Flask
 
 from app import cli
 from app.accounts.auth import KeyUses
-from app.contacts.of_path import find_of_path
+from app.contacts.request_path import find_of_path
 from app.http import api, errors, guards, html_pages, openapi, plugins
 from app.http.context import EXTENSION, extension_name
 from app.http.paths import InstanceConverter
@@ -48,8 +48,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     services = make_services(settings)
     app.extensions[EXTENSION] = services
     app.extensions[VISITS] = Recorder(services.database)
-    for one in (FiguresReader(services), Readiness(services), KeyUses(services.database), Portions()):
-        app.extensions[extension_name(type(one))] = one
+    for extension in (FiguresReader(services), Readiness(services), KeyUses(services.database), Portions()):
+        app.extensions[extension_name(type(extension))] = extension
     app.extensions[RELAY_HOOKS] = relay_hooks(settings)
     smorest = openapi.make_api(app)
     for blueprint in plugins.discover():

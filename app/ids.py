@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from app.errors import ServiceError
 
-Found = TypeVar("Found")
+AnyRow = TypeVar("AnyRow")
 RowId = TypeVar("RowId", int, int | None)
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
@@ -51,11 +51,11 @@ def id_in(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < len(str(BIGGEST)) else None
 
 
-def existing(found: Found | None, noun: str, number: int) -> Found:
+def existing(row: AnyRow | None, noun: str, number: int) -> AnyRow:
     """The row that was looked up by its id. Raises `not_found` (docs/requests.md#paths-and-ids)."""
-    if found is None:
+    if row is None:
         raise ServiceError("not_found", detail=f"There is no {noun} {number}.")
-    return found
+    return row
 
 
 def new_uuid() -> str:

@@ -111,8 +111,8 @@ def one_of(options: tuple[str, ...]) -> Check:
 
     def option(value: Any, path: str) -> str:
         if not isinstance(value, str) or value not in options:
-            shown = value if isinstance(value, str) else kind_of(value)
-            refuse(path, "invalid_string", f"must be one of {', '.join(options)}, not {shown[:LONGEST_TEXT]}")
+            description = value if isinstance(value, str) else kind_of(value)
+            refuse(path, "invalid_string", f"must be one of {', '.join(options)}, not {description[:LONGEST_TEXT]}")
         return value
 
     return option

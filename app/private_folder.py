@@ -36,8 +36,8 @@ def make_private(folder: Path) -> None:
 def _narrow(path: Path) -> None:
     """Only the owner can: files that belong to somebody else, or have disappeared, are skipped."""
     try:
-        found = path.stat()
-        if found.st_uid == os.getuid() and found.st_mode & UMASK and not found.st_mode & stat.S_ISVTX:
-            path.chmod(stat.S_IMODE(found.st_mode) & ~UMASK)
+        status = path.stat()
+        if status.st_uid == os.getuid() and status.st_mode & UMASK and not status.st_mode & stat.S_ISVTX:
+            path.chmod(stat.S_IMODE(status.st_mode) & ~UMASK)
     except OSError:
         return

@@ -61,10 +61,10 @@ def parse_rate(text: str) -> Rate | None:
     text = text.strip().lower()
     if text == "off":
         return None
-    found = RATE.fullmatch(text)
-    if not found or int(found[1]) == 0:
+    match = RATE.fullmatch(text)
+    if not match or int(match[1]) == 0:
         raise ValueError("must be N/second, N/minute, N/hour or off")
-    return Rate(int(found[1]), SECONDS[found[2]])
+    return Rate(int(match[1]), SECONDS[match[2]])
 
 
 def parse_retention(text: str) -> timedelta | None:
@@ -72,10 +72,10 @@ def parse_retention(text: str) -> timedelta | None:
     text = text.strip().lower()
     if text == "off":
         return None
-    found = RETENTION.fullmatch(text)
-    if not found:
+    match = RETENTION.fullmatch(text)
+    if not match:
         raise ValueError("must be a number of hours, days or weeks such as 12h, 7d or 4w, or off")
-    return timedelta(**{UNITS_OF_RETENTION[found[2]]: int(found[1])})
+    return timedelta(**{UNITS_OF_RETENTION[match[2]]: int(match[1])})
 
 
 def parse_period(text: str) -> timedelta:
@@ -164,12 +164,12 @@ def parse_public_url(text: str) -> str:
 def parse_name_server(text: str) -> str:
     """`address` or `address:port`, returned as `address:port`; an IPv6 address with a port in brackets."""
     port = "[0-9]{1,5}"
-    found = re.fullmatch(rf"\[(?P<six>[^\]]+)\](?::(?P<port6>{port}))?|(?P<four>[^:]+)(?::(?P<port4>{port}))?", text)
+    match = re.fullmatch(rf"\[(?P<six>[^\]]+)\](?::(?P<port6>{port}))?|(?P<four>[^:]+)(?::(?P<port4>{port}))?", text)
     try:
-        address = ipaddress.ip_address((found["six"] or found["four"]) if found else text)
+        address = ipaddress.ip_address((match["six"] or match["four"]) if match else text)
     except ValueError:
         raise ValueError("must be an IP address, or address:port") from None
-    number = int((found and (found["port6"] or found["port4"])) or 53)
+    number = int((match and (match["port6"] or match["port4"])) or 53)
     if not 0 < number < 65536:
         raise ValueError("must have a port from 1 to 65535")
     return f"{_bracketed(str(address))}:{number}"
@@ -184,7 +184,7 @@ def parse_domain(text: str) -> str:
 
 def parse_hosts(text: str) -> tuple[str, ...]:
     """Names or IP addresses of hosts, separated by commas, in the form in which requests name them."""
-    hosts = tuple(plain_host(one.strip()) for one in text.split(","))
+    hosts = tuple(plain_host(host.strip()) for host in text.split(","))
     if not all(hosts):
         raise ValueError("must be host names or IP addresses without scheme and port, separated by commas")
     return hosts
@@ -281,21 +281,21 @@ def _setting(
     default: Any,
     meaning: str,
     parse: Callable[[str], Any] = str,
-    shown: str | None = None,
+    default_text: str | None = None,
     *,
     secret: bool = False,
     former: tuple[str, str] | None = None,
 ) -> Any:
-    """A field of the table. The documentation shows `shown` for a computed default. The value of a `secret` setting,
-    which may contain a password or a key, appears in no error text and in no `repr`. `former` is the variable that it
-    was read from in earlier releases, with the unit of its number."""
-    metadata = {"parse": parse, "meaning": meaning, "shown": shown, "secret": secret, "former": former}
+    """A field of the table. The documentation shows `default_text` for a computed default. The value of a `secret`
+    setting, which may contain a password or a key, appears in no error text and in no `repr`. `former` is the variable
+    that it was read from in earlier releases, with the unit of its number."""
+    metadata = {"parse": parse, "meaning": meaning, "shown": default_text, "secret": secret, "former": former}
     return field(default=default, repr=not secret, metadata=metadata)
 
 
-def _secret(meaning: str, parse: Callable[[str], Any] = str, shown: str | None = None) -> Any:
+def _secret(meaning: str, parse: Callable[[str], Any] = str, default_text: str | None = None) -> Any:
     """A secret setting that is not set by default."""
-    return _setting("", meaning, parse, shown, secret=True)
+    return _setting("", meaning, parse, default_text, secret=True)
 
 
 def _retention(default: str, meaning: str, former: tuple[str, str] | None = None) -> Any:
@@ -361,7 +361,7 @@ class Settings:
         "seconds for which a request waits for a free thread before it is refused with `service_unavailable`",
         parse_some_seconds,
     )
-    seed: str = _setting("", "seed file of the first start of `make run`", shown="the demo")
+    seed: str = _setting("", "seed file of the first start of `make run`", default_text="the demo")
     database_url: str = _secret(
         "SQLAlchemy URL of SQLite or PostgreSQL (`postgresql+psycopg://…`; `postgresql://` means the same)",
         parse_database_url,
@@ -378,12 +378,12 @@ class Settings:
     )
     email_transport_url: str = _secret(
         "mail relays, separated by commas: `smtp://user:pass@host:port`, `smtps://…`; or `file:///folder`",
-        shown="`file://` folder `mail` in `DATA_DIR`",
+        default_text="`file://` folder `mail` in `DATA_DIR`",
     )
     sms_transport_url: str = _secret(
         "sms gateway: `smpp://user:pass@host:port`, `smpps://…`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
         "`file:///folder`",
-        shown="`file://` folder `sms` in `DATA_DIR`",
+        default_text="`file://` folder `sms` in `DATA_DIR`",
     )
     public_url: str = _secret("base of links to this service", parse_public_url, "`http://HOST:PORT`")
     bounce_domain: str = _setting(
@@ -434,7 +434,7 @@ class Settings:
     trusted_proxies: int = _setting(0, "proxies in front whose `X-Forwarded-*` headers are trusted", parse_whole(0))
     secret_key: str = _secret(
         "signs tokens and encrypts stored secrets; the same for all processes, 32 characters or more",
-        shown="generated once into `DATA_DIR`",
+        default_text="generated once into `DATA_DIR`",
     )
     secret_key_fallbacks: SecretKeys = _setting(
         (),
@@ -474,7 +474,7 @@ class Settings:
     spf_include: str = _setting(
         "",
         "name whose SPF record lists the relays; `domains verify` expects it in the SPF records of sending domains",
-        shown="host of `PUBLIC_URL`",
+        default_text="host of `PUBLIC_URL`",
     )
     dns_resolver: str = _setting(
         "",
@@ -590,14 +590,14 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
 
 def _explicit_values(environ: Mapping[str, str]) -> dict[str, Any]:
     explicit: dict[str, Any] = {}
-    for one in fields(Settings):
-        text = _text_of(one, environ)
+    for setting in fields(Settings):
+        text = _text_of(setting, environ)
         if not text:
             continue
         try:
-            explicit[one.name] = one.metadata["parse"](text)
+            explicit[setting.name] = setting.metadata["parse"](text)
         except ValueError as error:
-            raise SettingsError(f"{_named(one, text)}: {error}") from None
+            raise SettingsError(f"{_named(setting, text)}: {error}") from None
     return explicit
 
 
@@ -659,7 +659,7 @@ def _completed(settings: Settings, explicit: Mapping[str, Any]) -> Settings:
     }
     if len(changes["secret_key"]) < LEAST_LENGTH:
         raise SettingsError(f"SECRET_KEY: must have {LEAST_LENGTH} characters or more")
-    values = {one.name: getattr(settings, one.name) for one in fields(Settings)}
+    values = {setting.name: getattr(settings, setting.name) for setting in fields(Settings)}
     return Settings(**{**values, **changes})
 
 

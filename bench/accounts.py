@@ -33,26 +33,31 @@ def fill_accounts(parts: Stack, shop: Shop, count: int, each: int) -> None:
         _copies(transaction, Domain, owners, shop)
         lists = _copies(transaction, List, owners, shop)
         groups = _copies(transaction, Group, owners, shop)
-        of_account = [
+        account_rows = [
             {"account_id": account, "list_id": list_id, "group_id": group}
             for account, list_id, group in zip(accounts, lists, groups, strict=True)
         ]
-        sends = _copies(transaction, Send, of_account, shop)
-        owned = [{**one, "send_id": send} for one, send in zip(of_account, sends, strict=True)]
-        numbered = zip(itertools.count(FIRST_NUMBER), (one for one in owned for _ in range(each)), strict=False)
-        for chunk in _chunks(_recipient(number, one) for number, one in numbered):
+        sends = _copies(transaction, Send, account_rows, shop)
+        owned = [{**account_row, "send_id": send} for account_row, send in zip(account_rows, sends, strict=True)]
+        numbered = zip(itertools.count(FIRST_NUMBER), (owner for owner in owned for _ in range(each)), strict=False)
+        for chunk in _chunks(_recipient(number, owner) for number, owner in numbered):
             _queue(transaction, chunk, _copies(transaction, Recipient, chunk, shop))
     parts.services.database.refresh_statistics()
 
 
-def _copies(session: Session, model: type[Base], own: Sequence[Mapping[str, Any]], shop: Shop) -> list[int]:
-    """Adds a row like the shop's first one for each of `own`, whose values replace the copied ones; returns the ids."""
+def _copies(
+    session: Session, model: type[Base], rows_of_accounts: Sequence[Mapping[str, Any]], shop: Shop
+) -> list[int]:
+    """Adds a copy of the shop's first row for each of `rows_of_accounts`, whose values replace the copied ones; returns
+    the ids."""
     table = table_of(model)
     owner = table.c.id if model is Account else table.c.account_id
     template = session.execute(select(table).where(owner == shop.account_id).order_by(table.c.id).limit(1)).one()
-    same = {str(name): value for name, value in template._mapping.items() if name not in {"id", *own[0]}}
-    ids = draw_ids(session, model, len(own))
-    insert_rows(session, model, [{"id": row_id, **one} for row_id, one in zip(ids, own, strict=True)], same)
+    same = {str(name): value for name, value in template._mapping.items() if name not in {"id", *rows_of_accounts[0]}}
+    ids = draw_ids(session, model, len(rows_of_accounts))
+    insert_rows(
+        session, model, [{"id": row_id, **row} for row_id, row in zip(ids, rows_of_accounts, strict=True)], same
+    )
     return ids
 
 
@@ -65,7 +70,9 @@ def _queue(session: Session, recipients: Sequence[Mapping[str, Any]], ids: Seque
     moment = now()
     shared = {"priority": "normal", "state": "queued", "due_time": moment, "ready_time": moment, "attempts": 0}
     pairs = zip(recipients, ids, strict=True)
-    insert_rows(session, QueueEntry, [{"recipient_id": i, "account_id": one["account_id"]} for one, i in pairs], shared)
+    insert_rows(
+        session, QueueEntry, [{"recipient_id": i, "account_id": owner["account_id"]} for owner, i in pairs], shared
+    )
 
 
 def _chunks(rows: Iterable[Row]) -> Iterable[list[Row]]:

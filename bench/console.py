@@ -22,26 +22,26 @@ from datetime import timedelta
 from app.accounts.sessions import make_link, start_with_link
 from app.http.console.guard import PLAIN_COOKIE
 from bench.contacts import open_shop
-from bench.large import OWN, accepted_recipient, fill_contacts, fill_recipients
+from bench.large import OWN_COLUMNS, accepted_recipient, fill_contacts, fill_recipients
 from bench.load import fetch, request
-from bench.processes import Failed
+from bench.processes import CaseFailure
 from bench.purging import Load
 from bench.stack import Stack, api, stack
 
-MOST = 300
+MAX_MILLISECONDS = 300
 """Milliseconds that a page may take at p95."""
 HOME = "/console"
-OF_THE_API = "/v1/transactional-sends?limit=100"
+API_PAGE = "/v1/transactional-sends?limit=100"
 LINK = re.compile(r'href="(/console[^"#]*)"')
 ID = re.compile(r"(?<=[/=])(?:[0-9]+|[0-9a-f-]{36})(?=$|[/?&])")
 CURSOR = re.compile(r"(?<=cursor=)[^&]+")
-MOST_KINDS = 80
+MAX_KINDS = 80
 NO_PAGES = ("/console/static", "/console/assets", "/console/messages/all.csv")
 """Files, the last of which has up to 100,000 rows."""
-ACCEPTED = {**OWN, "creation_time": "timestamptz '2026-10-01' + n * interval '0.1 second'"}
+ACCEPTED = {**OWN_COLUMNS, "creation_time": "timestamptz '2026-10-01' + n * interval '0.1 second'"}
 """Columns in which the recipients differ: they were accepted one after the other."""
 LIFETIME = timedelta(hours=6)
-WARM = 3
+WARM_UP_ROUNDS = 3
 
 
 def sign_in(parts: Stack) -> str:
@@ -63,46 +63,46 @@ def kind_of(path: str) -> str:
 
 def pages(port: int, cookie: str) -> dict[str, str]:
     """Kind -> path of a page, for every page to which a link leads."""
-    found: dict[str, str] = {}
+    paths_by_kind: dict[str, str] = {}
     waiting = deque([HOME])
-    while waiting and len(found) < MOST_KINDS:
+    while waiting and len(paths_by_kind) < MAX_KINDS:
         path = waiting.popleft()
         kind = kind_of(path)
-        if kind in found or kind.startswith(NO_PAGES):
+        if kind in paths_by_kind or kind.startswith(NO_PAGES):
             continue
         status, body = fetch(port, asked(path, cookie))
         if status in {302, 303}:
             continue
         if status != 200:
-            raise Failed(f"{path}: {status} {body.decode()}")
-        found[kind] = path
+            raise CaseFailure(f"{path}: {status} {body.decode()}")
+        paths_by_kind[kind] = path
         waiting.extend(html.unescape(each) for each in LINK.findall(body.decode(errors="replace")))
-    return found
+    return paths_by_kind
 
 
 def measure(port: int, asked_for: dict[str, bytes], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each request, in turn."""
-    found: dict[str, list[float]] = {name: [] for name in asked_for}
-    for number in range(WARM + rounds):
-        for name, one in asked_for.items():
+    times_by_name: dict[str, list[float]] = {name: [] for name in asked_for}
+    for number in range(WARM_UP_ROUNDS + rounds):
+        for name, encoded_request in asked_for.items():
             began = time.perf_counter()
-            status, body = fetch(port, one)
+            status, body = fetch(port, encoded_request)
             if status != 200:
-                raise Failed(f"{name}: {status} {body[:300]!r}")
-            if number >= WARM:
-                found[name].append((time.perf_counter() - began) * 1000)
-    return found
+                raise CaseFailure(f"{name}: {status} {body[:300]!r}")
+            if number >= WARM_UP_ROUNDS:
+                times_by_name[name].append((time.perf_counter() - began) * 1000)
+    return times_by_name
 
 
-def table(found: dict[str, list[float]]) -> Iterator[str]:
+def table(times_by_name: dict[str, list[float]]) -> Iterator[str]:
     """A line for each page, the slowest first."""
-    quantiles = {name: statistics.quantiles(times, n=20) for name, times in found.items()}
-    of_api = quantiles[OF_THE_API][18]
+    quantiles = {name: statistics.quantiles(times, n=20) for name, times in times_by_name.items()}
+    api_time = quantiles[API_PAGE][18]
     yield "| page | p50 | p95 | to the API's page of 100 |"
     yield "| --- | ---: | ---: | ---: |"
-    for name in sorted(found, key=lambda one: -quantiles[one][18]):
+    for name in sorted(times_by_name, key=lambda page_name: -quantiles[page_name][18]):
         middle, slow = quantiles[name][9], quantiles[name][18]
-        yield f"| `{name}` | {middle:.0f} ms | {slow:.0f} ms | {slow / of_api:.2f} |"
+        yield f"| `{name}` | {middle:.0f} ms | {slow:.0f} ms | {slow / api_time:.2f} |"
 
 
 def run(parts: Stack, given: argparse.Namespace) -> int:
@@ -115,21 +115,21 @@ def run(parts: Stack, given: argparse.Namespace) -> int:
             connection.execute("ANALYZE")
             connection.execute("CHECKPOINT")
         cookie = sign_in(parts)
-        of_api = request("GET", OF_THE_API, shop.token)
-        asked_for = {OF_THE_API: of_api}
+        api_request = request("GET", API_PAGE, shop.token)
+        asked_for = {API_PAGE: api_request}
         asked_for |= {kind: asked(path, cookie) for kind, path in pages(server.port, cookie).items()}
         ended = threading.Event()
         with ThreadPoolExecutor(1) as beside:
             load = beside.submit(Load(server.port, shop).measure, ended)
             try:
-                found = measure(server.port, asked_for, given.rounds)
+                times_by_name = measure(server.port, asked_for, given.rounds)
             finally:
                 ended.set()
-            sends = len(load.result().of_sends)
-    print(*table(found), sep="\n")
-    slow = [name for name, times in found.items() if statistics.quantiles(times, n=20)[18] > MOST]
+            sends = len(load.result().sends)
+    print(*table(times_by_name), sep="\n")
+    slow = [name for name, times in times_by_name.items() if statistics.quantiles(times, n=20)[18] > MAX_MILLISECONDS]
     print(f"{given.rounds} requests of each page, beside {sends} sends and as many reads of the API")
-    print(f"over {MOST} ms: {', '.join(slow)}" if slow else f"no page is over {MOST} ms at p95")
+    print(f"over {MAX_MILLISECONDS} ms: {', '.join(slow)}" if slow else f"no page is over {MAX_MILLISECONDS} ms at p95")
     return int(bool(slow))
 
 

@@ -56,7 +56,7 @@ def open_shop(stack: Stack, name: str = "Bench", webhook: str | None = None) -> 
     if webhook is not None:
         account["webhooks"] = [{"url": webhook}]
     report = seed(stack, account)
-    webhooks = [one["id"] for one in report.webhooks]
+    webhooks = [webhook["id"] for webhook in report.webhooks]
     return Shop(report.id, report.lists[0]["id"], report.keys[0]["token"], webhooks)
 
 

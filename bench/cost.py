@@ -56,7 +56,7 @@ from bench.delivering import fill_promises, without_keys
 from bench.floors import promises
 from bench.load import request
 from bench.mail import send_request
-from bench.processes import Failed, listens, running, wait_for
+from bench.processes import CaseFailure, listens, running, wait_for
 from bench.stack import Stack, free_port, plain_url, stack
 
 CONTACTS = 1500
@@ -181,7 +181,7 @@ class Client:
             received += self._link.recv(1 << 20)
         wait_for(lambda: self._connection.is_waiting, "the connection waits", pause=0.001)
         if not head.startswith("http/1.1 2"):
-            raise Failed(f"{head}: {received[end:]!r}")
+            raise CaseFailure(f"{head}: {received[end:]!r}")
         return bytes(received[end + 4 :])
 
     def cost(self, services: Services, count: int, make: Callable[[], bytes]) -> Cost:
@@ -189,13 +189,13 @@ class Client:
         return cost(services, count, lambda: [self.ask(make()) for _ in range(count)])
 
 
-def of_requests(parts: Stack, services: Services, client: Client) -> Iterator[tuple[str, Cost]]:
+def request_costs(parts: Stack, services: Services, client: Client) -> Iterator[tuple[str, Cost]]:
     """A to D100, each with the webhook that the benchmark has."""
     shop = open_shop(parts, "Requests", webhook="http://127.0.0.1:9/hook")
     fill(parts, shop, CONTACTS)
     path = f"/v1/lists/{shop.list_id}/contacts"
-    one, page = (request("GET", f"{path}{rest}", shop.token) for rest in (f"/{CONTACTS // 2}", "?limit=1000"))
-    yield "A. GET one contact", client.cost(services, 50, lambda: one)
+    one_contact, page = (request("GET", f"{path}{rest}", shop.token) for rest in (f"/{CONTACTS // 2}", "?limit=1000"))
+    yield "A. GET one contact", client.cost(services, 50, lambda: one_contact)
     yield "B. GET 1,000 contacts", client.cost(services, 3, lambda: page)
     numbers = itertools.count(CONTACTS)
 
@@ -209,7 +209,7 @@ def of_requests(parts: Stack, services: Services, client: Client) -> Iterator[tu
     yield "D100. POST a send to 100", client.cost(services, 5, lambda: send_of(shop, chosen, 100))
 
 
-def of_mails(parts: Stack, services: Services, client: Client) -> Iterator[tuple[str, Cost]]:
+def mail_costs(parts: Stack, services: Services, client: Client) -> Iterator[tuple[str, Cost]]:
     """E and E2: batches of the largest size, over one connection; and G: a mail alone, over the same."""
     shop = open_shop(parts, "Mails")
     firsts = itertools.count(0, PER_SEND)
@@ -238,7 +238,7 @@ def cost_of_mails(
     return cost(services, mails, deliver, accept)
 
 
-def of_events(parts: Stack, services: Services, port: int) -> tuple[str, Cost]:
+def event_cost(parts: Stack, services: Services, port: int) -> tuple[str, Cost]:
     """F: batches of 1,000."""
     shop = open_shop(parts, "Events", webhook=f"http://127.0.0.1:{port}/in")
 
@@ -312,9 +312,9 @@ def measure() -> Iterator[tuple[str, Cost]]:
         app = create_app(parts.services.settings)
         services: Services = app.extensions[EXTENSION]
         client = Client(app, services)
-        yield from of_requests(parts, services, client)
-        yield from of_mails(parts, services, client)
-        yield of_events(parts, services, receiver)
+        yield from request_costs(parts, services, client)
+        yield from mail_costs(parts, services, client)
+        yield event_cost(parts, services, receiver)
 
 
 def measure_requests(floor: str | None) -> Iterator[tuple[str, Cost]]:
@@ -324,7 +324,7 @@ def measure_requests(floor: str | None) -> Iterator[tuple[str, Cost]]:
         os.environ.update(parts.environment)
         app = importlib.import_module(f"bench.floors.{floor}").application if floor else create_app()
         services: Services = parts.services if floor else app.extensions[EXTENSION]
-        yield from of_requests(parts, services, Client(app, services))
+        yield from request_costs(parts, services, Client(app, services))
 
 
 def measure_promises() -> Iterator[tuple[str, Cost]]:
@@ -359,8 +359,8 @@ def main() -> None:
     else:
         cases = measure_requests(options.floor) if options.postgresql or options.floor else measure()
     print(f"| case | SQL statements | system calls | calls, Python {sys.version_info.major}.{sys.version_info.minor} |")
-    for case, of_case in cases:
-        print(f"| {case} | {' | '.join(map(rounded, of_case))} |", flush=True)
+    for case, cost in cases:
+        print(f"| {case} | {' | '.join(map(rounded, cost))} |", flush=True)
 
 
 def rounded(number: float) -> str:

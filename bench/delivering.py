@@ -28,14 +28,16 @@ from bench.floors.delivery import CREATE
 from bench.floors.promises import CREATE as PROMISES
 from bench.mail import Sink, accept, values
 from bench.parts import MailTimes
-from bench.processes import Failed, all_busy, wait_for
+from bench.processes import CaseFailure, all_busy, wait_for
 from bench.stack import Server, Stack, plain_url, send_workers
 from bench.started import seconds_of
 from bench.turns import Measure
 
-REST = 1.0
+REST_SECONDS = 1.0
 """Seconds until the last wake-up is handled: a process suspended in a transaction would keep SQLite locked."""
-LEFT = text("SELECT count(*) FROM (SELECT 1 FROM send_queue WHERE state <> 'uncertain' LIMIT 1) AS unfinished")
+COUNT_UNFINISHED = text(
+    "SELECT count(*) FROM (SELECT 1 FROM send_queue WHERE state <> 'uncertain' LIMIT 1) AS unfinished"
+)
 FILL_PROMISES = 'COPY promised_mails (id, uuid, email, "values", state) FROM STDIN'
 DELIVERED = text("SELECT count(*) FROM recipients WHERE state = 'delivered'")
 
@@ -70,7 +72,7 @@ class Delivery:
         """Rounds of our own workers, which run from the first round to the last."""
         with send_workers(self.parts, processes, EMAIL_TRANSPORT_URL=self._sink.url) as workers:
             wait_for(lambda: self._are_ready(processes), "the workers wait for work")
-            time.sleep(REST)
+            time.sleep(REST_SECONDS)
             _signal(workers, signal.SIGSTOP)
 
             def measure() -> float:
@@ -82,10 +84,10 @@ class Delivery:
                     _signal(workers, signal.SIGCONT)
                     wait_for(self._is_done, "all is delivered", 300, pause=0.02)
                     seconds = time.perf_counter() - began
-                    time.sleep(REST)
+                    time.sleep(REST_SECONDS)
                     _signal(workers, signal.SIGSTOP)
                 if self._count_delivered() - before != count:
-                    raise Failed("not every mail is recorded as delivered")
+                    raise CaseFailure("not every mail is recorded as delivered")
                 self._sink.check(count)
                 return count / seconds
 
@@ -120,7 +122,7 @@ class Delivery:
             with psycopg.connect(url) as connection:
                 (recorded,) = connection.execute("SELECT count(*) FROM promised_steps").fetchone() or (0,)
             if recorded != count:
-                raise Failed("the floor has not recorded every mail")
+                raise CaseFailure("the floor has not recorded every mail")
             return count / seconds
 
         return measure
@@ -162,7 +164,7 @@ class Delivery:
         """Also wakes the workers: a suspended one of another measure may have taken their wake-up."""
         self.parts.services.wake_ups.wake(SENDS)
         with self.parts.services.database.read() as session:
-            return int(session.execute(LEFT).scalar_one()) == 0
+            return int(session.execute(COUNT_UNFINISHED).scalar_one()) == 0
 
     def _count_delivered(self) -> int:
         with self.parts.services.database.read() as session:

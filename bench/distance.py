@@ -73,14 +73,18 @@ class Distance:
         """Runs until the process is terminated."""
         while True:
             self._wait()
-            for one in self._directions:
-                one.deliver()
+            for direction in self._directions:
+                direction.deliver()
             self._close_finished()
 
     def _wait(self) -> None:
         """Waits until a source has sent, a part is due, or a target can take more; receives what was sent."""
-        sources = {one.source: one for one in self._directions if not one.has_ended and len(one.due) < PART}
-        full = [one.target for one in self._directions if one.due]
+        sources = {
+            direction.source: direction
+            for direction in self._directions
+            if not direction.has_ended and len(direction.due) < PART
+        }
+        full = [direction.target for direction in self._directions if direction.due]
         for link in select.select([self._listener, *sources], full, [], self._seconds_to_wait())[0]:
             if link is self._listener:
                 self._accept()
@@ -88,7 +92,7 @@ class Distance:
                 sources[link].receive(self._delay)
 
     def _seconds_to_wait(self) -> float | None:
-        first = min((one.delayed[0][0] for one in self._directions if one.delayed), default=None)
+        first = min((direction.delayed[0][0] for direction in self._directions if direction.delayed), default=None)
         return None if first is None else max(first - time.monotonic(), 0.0)
 
     def _accept(self) -> None:
@@ -100,9 +104,11 @@ class Distance:
         self._directions += [Direction(near, far), Direction(far, near)]
 
     def _close_finished(self) -> None:
-        ended = {link for one in self._directions if one.is_over for link in (one.source, one.target)}
+        ended = {
+            link for direction in self._directions if direction.is_over for link in (direction.source, direction.target)
+        }
         if ended:
-            self._directions = [one for one in self._directions if one.source not in ended]
+            self._directions = [direction for direction in self._directions if direction.source not in ended]
             for link in ended:
                 link.close()
 

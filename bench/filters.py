@@ -13,10 +13,10 @@ from app.clock import now
 from app.db.field_indexes import FieldIndex, create_index
 from app.db.models import BlockedAddress, Contact, Message
 from bench.contacts import Shop
-from bench.large import OWN
+from bench.large import OWN_COLUMNS
 from bench.stack import Stack
 
-RARE = 10
+RARE_MATCHES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Line:
 
 def _filters(collection: str, name: str, often: str | None, rarely: str | None, never: str | None) -> list[Line]:
     """The lines of one filter; a value is what follows the filter's name, including the operator."""
-    given = ((often, "often", None), (rarely, "rarely", RARE), (never, "never", 0))
+    given = ((often, "often", None), (rarely, "rarely", RARE_MATCHES), (never, "never", 0))
     return [
         Line(f"{name}{value} ({what})", collection, f"?{name}{quote(value, safe=':=.,')}", matches)
         for value, what, matches in given
@@ -68,17 +68,17 @@ LINES: Sequence[Line] = (
     Line("the first page", "contacts", "?limit=100"),
     Line("a page of 1,000", "contacts", "?limit=1000"),
     Line("the page behind 90 % of all, by its link", "behind", ""),
-    *(line for one in CONTACT_FILTERS for line in _filters("contacts", *one)),
-    Line("subscribed=false&plan=rare (rarely)", "contacts", "?subscribed=false&plan=rare", RARE),
+    *(line for filter_row in CONTACT_FILTERS for line in _filters("contacts", *filter_row)),
+    Line("subscribed=false&plan=rare (rarely)", "contacts", "?subscribed=false&plan=rare", RARE_MATCHES),
     Line("is_active=true&points:in=2000000.. (never)", "contacts", "?is_active=true&points:in=2000000..", 0),
     Line("plan=gold&last_modified_time:in=2028.. (never)", "contacts", f"?plan=gold&last_modified_time:in={NEVER}", 0),
-    Line("limit=0&subscribed=false (rarely)", "contacts", "?limit=0&subscribed=false", RARE),
-    Line("limit=0&points:in=1000000.. (rarely)", "contacts", "?limit=0&points:in=1000000..", RARE),
+    Line("limit=0&subscribed=false (rarely)", "contacts", "?limit=0&subscribed=false", RARE_MATCHES),
+    Line("limit=0&points:in=1000000.. (rarely)", "contacts", "?limit=0&points:in=1000000..", RARE_MATCHES),
     Line("limit=0&plan=gold (often)", "contacts", "?limit=0&plan=gold", bounded=False),
 )
 SENT: Sequence[Line] = tuple(
     line
-    for one in (
+    for filter_row in (
         ("contact_id", ":in=1..", None, "=900000000"),
         ("list_id", ":ne=900000000", None, "=900000000"),
         ("report_id", ":ne=900000000", None, "=900000000"),
@@ -87,7 +87,7 @@ SENT: Sequence[Line] = tuple(
         ("first_open_time", "=", f":in={LATER}", f":in={NEVER}"),
         ("last_open_time", "=", f":in={LATER}", f":in={NEVER}"),
     )
-    for line in _filters("sent", *one)
+    for line in _filters("sent", *filter_row)
 )
 
 OLD_GROUP = 900_000_001
@@ -96,7 +96,7 @@ RECIPIENTS: Sequence[Line] = (
     Line("the first page", "recipients", "?limit=100"),
     *(
         line
-        for one in (
+        for filter_row in (
             ("email", ":ne=x@y.example", "=RARE@customers.example", "=nobody@customers.example"),
             ("mobile", "=", "=61400000001", "=61499999999"),
             ("contact_id", ":in=1..", None, "=900000000"),
@@ -108,7 +108,7 @@ RECIPIENTS: Sequence[Line] = (
             ("creation_time", f":in={EARLIER}", None, f":in={NEVER}"),
             ("send_time", ":in=..2026-03-01T00:20:00Z", None, f":in={NEVER}"),
         )
-        for line in _filters("recipients", *one)
+        for line in _filters("recipients", *filter_row)
     ),
 )
 RARE_VALUES = {"first_name": "Rare", "city": "Rare", "plan": "rare", "points": 1000000.5, "born": "2020-06-01"}
@@ -117,8 +117,8 @@ RARE_TIME = datetime(2027, 6, 1, tzinfo=UTC)
 
 def prepare_contacts(parts: Stack, shop: Shop, count: int) -> None:
     """Gives ten contacts, spread over the list, what no other has; makes the indexes of the list fields with ranges."""
-    every = count // RARE
-    chosen = [every * number + 1 for number in range(RARE)]
+    every = count // RARE_MATCHES
+    chosen = [every * number + 1 for number in range(RARE_MATCHES)]
     rare = update(Contact).where(Contact.list_id == shop.list_id, Contact.id.in_(chosen))
     changed = {"is_active": False, "subscribed_email": False, "double_opt_in": True, "double_opt_in_time": RARE_TIME}
     with parts.services.database.write() as transaction:
@@ -145,11 +145,11 @@ def prepare_message(parts: Stack, shop: Shop) -> int:
 def sent_columns(shop: Shop, message_id: int, count: int) -> dict[str, str]:
     """The columns of recipients to whom the message was sent. Ten of them have opened it, and an address and an outcome
     that no other has."""
-    opened = f"n % {count // RARE} = 1 AND n < {count}"
+    opened = f"n % {count // RARE_MATCHES} = 1 AND n < {count}"
     times = f"CASE WHEN {opened} THEN timestamptz '{RARE_TIME.isoformat()}' END"
     return {
-        **OWN,
-        "email": f"CASE WHEN {opened} THEN 'Rare@customers.example' ELSE {OWN['email']} END",
+        **OWN_COLUMNS,
+        "email": f"CASE WHEN {opened} THEN 'Rare@customers.example' ELSE {OWN_COLUMNS['email']} END",
         "mobile": f"CASE WHEN {opened} THEN '61400000001' END",
         "state": f"CASE WHEN {opened} THEN 'bounced' ELSE 'delivered' END",
         "group_id": f"CASE WHEN n <= {count // 100} THEN {OLD_GROUP} ELSE one.group_id END",

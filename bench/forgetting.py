@@ -17,17 +17,17 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, create_engine, text
 
-from app.db.bounded_connection import COMMAND, limit_waits
+from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.privacy.export import export_person
 from app.privacy.forget import forget
 from app.privacy.person import find_person
 from app.privacy.places import PLACES
 from bench.contacts import Shop, open_shop
-from bench.processes import Failed
+from bench.processes import CaseFailure
 from bench.stack import Stack, seed, stack
 from tests.support.filled import NUMBERS, fill
 
-FEW = 10_000
+FEW_RECIPIENTS = 10_000
 MOST_SLOWER = 1.3
 MESSAGES = 10
 """Messages of a person."""
@@ -68,12 +68,12 @@ class Installation:
 
     def export(self, number: int) -> int:
         """Hands the person out; returns the number of messages."""
-        found = export_person(self.parts.services, [self.account_id], "email", address(number))
-        return sum(len(rows) for _, place, rows in found or () if place == "recipients")
+        pages = export_person(self.parts.services, [self.account_id], "email", address(number))
+        return sum(len(rows) for _, place, rows in pages or () if place == "recipients")
 
     def forget(self, number: int) -> int:
         """Forgets the person; returns the number of messages."""
-        with limit_waits(COMMAND):
+        with limit_waits(COMMAND_SECONDS):
             return forget(self.parts.services, [self.account_id], "email", address(number), wait=0).removed[
                 "recipients"
             ]
@@ -126,7 +126,7 @@ def _make_people(connection: Connection, count: int, people: int) -> None:
     """Gives contacts and messages to the people, here and there among the others."""
     apart = count // (people * MESSAGES + 1)
     for number in range(people):
-        ids = [(number * MESSAGES + one + 1) * apart for one in range(MESSAGES)]
+        ids = [(number * MESSAGES + message_number + 1) * apart for message_number in range(MESSAGES)]
         listed, email = ", ".join(map(str, ids)), address(number)
         for statement in (
             f"UPDATE recipients SET email = '{email}', mobile = NULL, contact_id = {ids[0]} WHERE id IN ({listed})",
@@ -134,10 +134,10 @@ def _make_people(connection: Connection, count: int, people: int) -> None:
             f" WHERE id = {ids[0]}",
         ):
             connection.execute(text(statement))
-        for one in ids:
-            renamed = f"replace(payload, 'p' || {one} || '@example.com', '{email}')"
+        for event_number in ids:
+            renamed = f"replace(payload, 'p' || {event_number} || '@example.com', '{email}')"
             connection.exec_driver_sql(
-                f"UPDATE events SET payload = {renamed} WHERE id = (SELECT min(id) FROM events) - 1 + {one}"
+                f"UPDATE events SET payload = {renamed} WHERE id = (SELECT min(id) FROM events) - 1 + {event_number}"
             )
 
 
@@ -150,10 +150,10 @@ def measure(small: Installation, large: Installation, people: int) -> dict[str, 
                 times[name, size].append(elapsed)
             for name, line in LINES.items():
                 began = time.perf_counter()
-                found = line(at, number)
+                messages = line(at, number)
                 times[name, size].append((time.perf_counter() - began) * 1000)
-                if found != MESSAGES:
-                    raise Failed(f"{name}: {found} messages instead of {MESSAGES}")
+                if messages != MESSAGES:
+                    raise CaseFailure(f"{name}: {messages} messages instead of {MESSAGES}")
     return {name: (min(times[name, 0]), min(times[name, 1])) for name, size in times if size == 0}
 
 
@@ -166,12 +166,12 @@ def main(arguments: Sequence[str]) -> int:
     with contextlib.ExitStack() as kept:
         small, large = (
             kept.enter_context(installation(count, given.people, postgresql=not given.sqlite))
-            for count in (FEW, given.rows)
+            for count in (FEW_RECIPIENTS, given.rows)
         )
-        found = measure(small, large, given.people)
-    print(f"| {'a person with ten messages':30} | {FEW:>10,} | {given.rows:>10,} | ratio |")
+        times = measure(small, large, given.people)
+    print(f"| {'a person with ten messages':30} | {FEW_RECIPIENTS:>10,} | {given.rows:>10,} | ratio |")
     print(f"|{'-' * 32}|{'-' * 11}:|{'-' * 11}:|------:|")
-    for name, (few, many) in found.items():
+    for name, (few, many) in times.items():
         print(f"| {name:30} | {few:7.1f} ms | {many:7.1f} ms | {many / few:5.2f} |")
     return 0
 

@@ -25,11 +25,11 @@ from bench.contacts import Shop, fill, open_shop
 from bench.filters import LINES, RECIPIENTS, SENT, Line, prepare_contacts, prepare_message, sent_columns
 from bench.large import accepted_recipient, fill_contacts, fill_recipients
 from bench.load import fetch, request
-from bench.processes import Failed
+from bench.processes import CaseFailure
 from bench.stack import Server, Stack, api, stack
-from bench.watching import DUE, compare, watched
+from bench.watching import DUE_ENTRIES, compare, watched
 
-FEW = 10_000
+FEW_ROWS = 10_000
 MOST_SLOWER = 1.3
 
 
@@ -43,12 +43,12 @@ class Installation:
 
     def get(self, line: Line) -> tuple[float, dict[str, object]]:
         """The milliseconds that the request takes, and the answer."""
-        one = request("GET", self.paths[line.collection] + line.query, self.shop.token)
+        encoded_request = request("GET", self.paths[line.collection] + line.query, self.shop.token)
         began = time.perf_counter()
-        status, body = fetch(self.server.port, one)
+        status, body = fetch(self.server.port, encoded_request)
         elapsed = (time.perf_counter() - began) * 1000
         if status != 200:
-            raise Failed(f"{line.name}: {status} {body[:300]!r}")
+            raise CaseFailure(f"{line.name}: {status} {body[:300]!r}")
         return elapsed, orjson.loads(body)
 
 
@@ -96,21 +96,21 @@ def _fill_sent(parts: Stack, shop: Shop, server: Server, count: int) -> int:
 
 
 def measure(small: Installation, large: Installation, line: Line, rounds: int) -> tuple[float, float]:
-    """The least time of each, which other work on the machine disturbs least. Raises `Failed` where one of them finds
-    another number of rows than the line expects."""
+    """The least time of each, which other work on the machine disturbs least. Raises `CaseFailure` where one of them
+    finds another number of rows than the line expects."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
-        for at, found in zip((small, large), times, strict=True):
+        for at, milliseconds in zip((small, large), times, strict=True):
             elapsed, answer = at.get(line)
-            found.append(elapsed)
+            milliseconds.append(elapsed)
             if line.matches is not None and answer["size"] != line.matches:
-                raise Failed(f"{line.name}: {answer['size']} rows instead of {line.matches}")
+                raise CaseFailure(f"{line.name}: {answer['size']} rows instead of {line.matches}")
     return min(times[0]), min(times[1])
 
 
 def table(small: Installation, large: Installation, lines: Sequence[Line], rounds: int, count: int) -> list[str]:
     """Prints each line when it is measured; returns the names of those that grow although they are bounded."""
-    print(f"| {'request':58} | {FEW:>10,} | {count:>10,} | ratio |")
+    print(f"| {'request':58} | {FEW_ROWS:>10,} | {count:>10,} | ratio |")
     print(f"|{'-' * 60}|{'-' * 11}:|{'-' * 11}:|------:|")
     slow = []
     for line in lines:
@@ -127,12 +127,12 @@ def main(arguments: list[str]) -> int:
     given = parse(arguments)
     if given.watching:
         return _watch(given)
-    of_contacts, of_recipients = () if given.recipients else LINES, () if given.sqlite else (*SENT, *RECIPIENTS)
-    lines = [line for line in (*of_contacts, *of_recipients) if given.only in line.name]
+    contact_lines, recipient_lines = () if given.recipients else LINES, () if given.sqlite else (*SENT, *RECIPIENTS)
+    lines = [line for line in (*contact_lines, *recipient_lines) if given.only in line.name]
     with contextlib.ExitStack() as kept:
         small, large = (
             kept.enter_context(installation(count, postgresql=not given.sqlite, contacts=not given.recipients))
-            for count in (FEW, given.rows)
+            for count in (FEW_ROWS, given.rows)
         )
         slow = table(small, large, lines, given.rounds, given.rows)
     print(f"more than {MOST_SLOWER} times: {', '.join(slow)}" if slow else "no filter grows with the table")
@@ -143,9 +143,9 @@ def _watch(given: argparse.Namespace) -> int:
     with contextlib.ExitStack() as kept:
         small, large = (
             kept.enter_context(watched(count, due, postgresql=not given.sqlite))
-            for count, due in ((FEW, DUE), (given.rows, given.rows if given.due else DUE))
+            for count, due in ((FEW_ROWS, DUE_ENTRIES), (given.rows, given.rows if given.due else DUE_ENTRIES))
         )
-        slow = compare(small, large, given.rounds, (FEW, given.rows), MOST_SLOWER)
+        slow = compare(small, large, given.rounds, (FEW_ROWS, given.rows), MOST_SLOWER)
     print(f"more than {MOST_SLOWER} times: {', '.join(slow)}" if slow else "watching costs the same")
     return bool(slow)
 

@@ -40,7 +40,9 @@ def _sources() -> Mapping[str, tuple[dict[str, str], dict[str, str]]]:
 
 def hostile_requests(shop: Shop) -> list[bytes]:
     """One send of each kind to 100 recipients."""
-    return [request("POST", "/v1/transactional-sends", shop.token, _body(shop, *one)) for one in _sources().values()]
+    return [
+        request("POST", "/v1/transactional-sends", shop.token, _body(shop, *source)) for source in _sources().values()
+    ]
 
 
 def _body(shop: Shop, bodies: dict[str, str], values: dict[str, str]) -> bytes:

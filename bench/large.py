@@ -49,7 +49,7 @@ WITH added AS (
 INSERT INTO send_queue (recipient_id, account_id, priority, state, due_time, ready_time, attempts)
 SELECT id, account_id, 'normal', 'queued', now(), now(), 0 FROM added
 """
-OWN = {
+OWN_COLUMNS = {
     "uuid": "'0b0a6d4e-5d0c-4c57-9d0e-' || lpad(to_hex(n), 12, '0')",
     "email": "'person' || n || '@customers.example'",
     "state": "CASE WHEN n % 2 = 0 THEN 'delivered' ELSE 'queued' END",
@@ -60,7 +60,7 @@ OWN = {
 def fill_both(parts: Stack, shop: Shop, server: Server, count: int) -> None:
     """Adds so many contacts, and so many recipients to a send that the API has accepted with its first (number 0)."""
     fill_contacts(parts, shop, count)
-    fill_recipients(parts, accepted_recipient(parts, shop, server), count, OWN)
+    fill_recipients(parts, accepted_recipient(parts, shop, server), count, OWN_COLUMNS)
     with parts.connect() as connection:
         connection.autocommit = True
         connection.execute("CHECKPOINT")
@@ -71,8 +71,8 @@ def accepted_recipient(parts: Stack, shop: Shop, server: Server) -> int:
     accept(server, shop, 0, 1, 1)
     with parts.connect() as connection:
         ((template,),) = connection.execute("SELECT min(id) FROM recipients").fetchall()
-    found: int = template
-    return found
+    recipient_id: int = template
+    return recipient_id
 
 
 def fill_contacts(parts: Stack, shop: Shop, count: int) -> None:
@@ -83,11 +83,11 @@ def fill_contacts(parts: Stack, shop: Shop, count: int) -> None:
     recount(parts, shop)
 
 
-def fill_recipients(parts: Stack, template: int, count: int, own: Mapping[str, str]) -> None:
-    """Adds copies of the template recipient, which differ in the columns `own`: expressions of the number `n`."""
+def fill_recipients(parts: Stack, template: int, count: int, expressions: Mapping[str, str]) -> None:
+    """Adds copies of the template recipient. `expressions` of the number `n` replace the values of some columns."""
     columns = [column.name for column in Recipient.__table__.columns if column.name != "id"]
     statement = RECIPIENTS.replace("{columns}", ", ".join(f'"{name}"' for name in columns)).replace(
-        "{values}", ", ".join(own.get(name, f'one."{name}"') for name in columns)
+        "{values}", ", ".join(expressions.get(name, f'one."{name}"') for name in columns)
     )
     _run(parts, statement, {"template": template}, count)
     with parts.connect() as connection:
@@ -100,9 +100,9 @@ def fill_recipients(parts: Stack, template: int, count: int, own: Mapping[str, s
 def add_due(parts: Stack, template: int, count: int) -> None:
     """Adds further copies of the template recipient, which are due, without a vacuum."""
     columns = [column.name for column in Recipient.__table__.columns if column.name != "id"]
-    own = {"uuid": "gen_random_uuid()::text", "email": OWN["email"], "state": "'queued'"}
+    expressions = {"uuid": "gen_random_uuid()::text", "email": OWN_COLUMNS["email"], "state": "'queued'"}
     names = ", ".join(f'"{name}"' for name in columns)
-    values = ", ".join(own.get(name, f'one."{name}"') for name in columns)
+    values = ", ".join(expressions.get(name, f'one."{name}"') for name in columns)
     with parts.connect() as connection:
         connection.execute("SET synchronous_commit = off")
         connection.execute(ADD_DUE.format(columns=names, values=values, count=count, template=template))

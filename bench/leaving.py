@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from bench.contacts import Shop
 from bench.load import fetch
 from bench.mail import Sink, send_request
-from bench.processes import Failed, wait_for
+from bench.processes import CaseFailure, wait_for
 from bench.sink import WATCHED
 from bench.stack import Server
 from bench.turns import Goal, Row, percentile
 
-MOST = 2.0
+MAX_SECONDS = 2.0
 """Seconds within which 95 of 100 messages must leave."""
 DEADLINE = 120.0
 """Seconds after which a message that has not left counts as lost."""
@@ -33,7 +33,7 @@ def _time_to_leave(server: Server, target: Sink, shop: Shop, number: int, priori
     status, body = fetch(server.port, send_request(shop, range(number, number + 1), priority=priority))
     accepted = time.monotonic()
     if status != 202:
-        raise Failed(f"status {status}: {body[:500]!r}")
+        raise CaseFailure(f"status {status}: {body[:500]!r}")
     wait_for(lambda: target.time_of(number) > 0, "the message leaves", DEADLINE)
     return max(target.time_of(number) - accepted, 0.0)
 
@@ -41,4 +41,4 @@ def _time_to_leave(server: Server, target: Sink, shop: Shop, number: int, priori
 def row(name: str, times: Sequence[float]) -> Row:
     """The 95th percentile in milliseconds, with the median and the maximum beside it."""
     detail = f"p50 {percentile(times, 0.5) * 1000:.0f}, most {max(times) * 1000:.0f}"
-    return Row(name, "ms", percentile(times, 0.95) * 1000, detail=detail, goal=Goal(most=MOST * 1000))
+    return Row(name, "ms", percentile(times, 0.95) * 1000, detail=detail, goal=Goal(most=MAX_SECONDS * 1000))

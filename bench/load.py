@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from bench.processes import Failed
+from bench.processes import CaseFailure
 
 END_OF_HEAD = b"\r\n\r\n"
 LENGTH = b"\ncontent-length:"
@@ -39,22 +39,22 @@ class _Connection:
     requests: int = 1
 
 
-def fetch(port: int, one: bytes) -> tuple[int, bytes]:
+def fetch(port: int, encoded_request: bytes) -> tuple[int, bytes]:
     """Sends one request; returns the status and the body of the answer."""
-    found: list[tuple[int, bytes]] = []
+    answers: list[tuple[int, bytes]] = []
 
     def keep(status: int, body: bytes) -> bool:
-        found.append((status, body))
+        answers.append((status, body))
         return True
 
-    rate(port, [one], keep, clients=1)
-    return found[0]
+    rate(port, [encoded_request], keep, clients=1)
+    return answers[0]
 
 
 def rate(port: int, requests: Iterable[bytes], check: Check, clients: int = 8, life: int = 50) -> float:
     """Sends all requests, `life` of them over each connection; returns how many were answered per second.
 
-    Raises `Failed` at the first wrong answer.
+    Raises `CaseFailure` at the first wrong answer.
     """
     return _Load(port, iter(requests), check, life).run(clients)
 
@@ -77,7 +77,7 @@ class _Load:
         while self._selector.get_map():
             ready = self._selector.select(DEADLINE)
             if not ready:
-                raise Failed(f"no answer within {DEADLINE:g} seconds")
+                raise CaseFailure(f"no answer within {DEADLINE:g} seconds")
             for key, _ in ready:
                 answered += self._receive(key.data)
         return answered / (time.perf_counter() - began)
@@ -95,25 +95,25 @@ class _Load:
         answer = _complete(connection.received)
         if answer is None:
             if not part:
-                raise Failed(f"the server closed the connection after {bytes(connection.received[:500])!r}")
+                raise CaseFailure(f"the server closed the connection after {bytes(connection.received[:500])!r}")
             return 0
         status, body, closes = answer
         if not self._check(status, body):
-            raise Failed(f"wrong answer: {status} {body[:500]!r}")
+            raise CaseFailure(f"wrong answer: {status} {body[:500]!r}")
         connection.received.clear()
         self._send_next(connection, closes or connection.requests >= self._life)
         return 1
 
     def _send_next(self, connection: _Connection, closes: bool) -> None:
-        one = next(self._waiting, None)
-        if one is not None and not closes:
+        encoded_request = next(self._waiting, None)
+        if encoded_request is not None and not closes:
             connection.requests += 1
-            connection.link.sendall(one)
+            connection.link.sendall(encoded_request)
             return
         self._selector.unregister(connection.link)
         connection.link.close()
-        if one is not None:
-            self._open(one)
+        if encoded_request is not None:
+            self._open(encoded_request)
 
 
 def _complete(received: bytearray) -> tuple[int, bytes, bool] | None:

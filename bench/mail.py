@@ -13,7 +13,7 @@ import orjson
 
 from bench.contacts import Shop
 from bench.load import rate, request
-from bench.processes import Failed, listens, running, wait_for
+from bench.processes import CaseFailure, listens, running, wait_for
 from bench.stack import Server, Stack, free_port
 
 SUBJECT = "Your order %%order%%"
@@ -82,18 +82,18 @@ class Sink:
 
     def count(self) -> dict[str, Any]:
         """The numbers of what has arrived since."""
-        found: dict[str, Any] = json.loads(self._ask(b"XCOUNT\r\n")[4:])
-        return found
+        counts: dict[str, Any] = json.loads(self._ask(b"XCOUNT\r\n")[4:])
+        return counts
 
     def time_of(self, number: int) -> float:
         """The time of the DATA to this recipient; 0 before it."""
         return float(self._ask(b"XTIME %d\r\n" % number)[4:])
 
     def check(self, mails: int) -> None:
-        """Raises `Failed` unless exactly so many mails have arrived, each to another recipient and with its content."""
-        found = self.count()
-        if (found["mails"], found["recipients"], found["wrong"]) != (mails, mails, 0):
-            raise Failed(f"{mails} mails were sent; arrived: {found}")
+        """Raises `CaseFailure` unless exactly so many mails have arrived, each to its recipient, with its content."""
+        counts = self.count()
+        if (counts["mails"], counts["recipients"], counts["wrong"]) != (mails, mails, 0):
+            raise CaseFailure(f"{mails} mails were sent; arrived: {counts}")
 
     def _ask(self, command: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", self.port)) as link, link.makefile("rwb") as stream:

@@ -35,10 +35,10 @@ def timed(what: Callable[[], object]) -> float:
 
 def program() -> str:
     """The first program of docs/clients.md."""
-    found = CODE.search((ROOT / "docs" / "clients.md").read_text("utf-8"))
-    if found is None:
+    match = CODE.search((ROOT / "docs" / "clients.md").read_text("utf-8"))
+    if match is None:
         raise SystemExit("docs/clients.md has no program")
-    return found[1]
+    return match[1]
 
 
 def walk(folder: Path, base: str) -> tuple[float, float, float]:

@@ -16,12 +16,12 @@ SERVICE, DATABASE, REDIS, SINK = PARTS = ("service", "database", "Redis", "sink"
 
 
 class Meter:
-    """Measures rounds: the seconds of each part for one request or mail. `own` are the processes of the parts other
-    than PostgreSQL and Redis, `count` is how many requests or mails a round has."""
+    """Measures rounds: the seconds of each part for one request or mail. `pids_by_part` are the processes of the parts
+    other than PostgreSQL and Redis, `count` is how many requests or mails a round has."""
 
-    def __init__(self, parts: Stack, own: Mapping[str, Sequence[int]], count: int) -> None:
+    def __init__(self, parts: Stack, pids_by_part: Mapping[str, Sequence[int]], count: int) -> None:
         self._parts = parts
-        self._own = own
+        self._pids_by_part = pids_by_part
         self._count = count
         self.rounds: list[dict[str, float]] = []
 
@@ -36,8 +36,8 @@ class Meter:
     def _seconds(self) -> dict[str, dict[int, float]]:
         """Part -> process -> its processor time so far."""
         redis = int(self._parts.services.redis.info("server")["process_id"])
-        pids = {**self._own, DATABASE: self._database(), REDIS: [redis]}
-        return {part: _of_processes(pids[part]) for part in PARTS if part in pids}
+        pids = {**self._pids_by_part, DATABASE: self._database(), REDIS: [redis]}
+        return {part: _seconds_by_process(pids[part]) for part in PARTS if part in pids}
 
     def _database(self) -> list[int]:
         """The processes of PostgreSQL; SQLite runs in those of the service."""
@@ -76,15 +76,15 @@ class MailTimes:
 
 def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The median of each part over the rounds."""
-    return {part: statistics.median(one[part] for one in rounds) for part in rounds[0]}
+    return {part: statistics.median(round_[part] for round_ in rounds) for part in rounds[0]}
 
 
-def _of_processes(pids: Sequence[int]) -> dict[int, float]:
-    found = {}
+def _seconds_by_process(pids: Sequence[int]) -> dict[int, float]:
+    seconds = {}
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            found[pid] = cpu_seconds(pid)
-    return found
+            seconds[pid] = cpu_seconds(pid)
+    return seconds
 
 
 def _spent(before: Mapping[int, float], after: Mapping[int, float]) -> float:

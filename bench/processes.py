@@ -18,11 +18,11 @@ CLOCK_OF_PROCESS = 2
 GRACE = 15.0
 
 
-class Failed(Exception):
+class CaseFailure(Exception):
     """The case has no result: an answer was wrong, or a process did not start or did not do its part."""
 
 
-class Uneven(Failed):
+class UnevenLoad(CaseFailure):
     """The load did not reach all processes."""
 
 
@@ -42,7 +42,7 @@ def running(name: str, arguments: Sequence[str], environment: Mapping[str, str],
     try:
         yield process.pid
         if process.poll() is not None:
-            raise Failed(f"{name} ended too early; its log: {log_file.read_text()[-2000:]}")
+            raise CaseFailure(f"{name} ended too early; its log: {log_file.read_text()[-2000:]}")
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -53,11 +53,11 @@ def running(name: str, arguments: Sequence[str], environment: Mapping[str, str],
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 30.0, pause: float = 0.01) -> None:
-    """Waits until the condition holds. Raises `Failed` after that many seconds."""
+    """Waits until the condition holds. Raises `CaseFailure` after that many seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise Failed(f"waited {seconds:g} s in vain for this: {what}")
+            raise CaseFailure(f"waited {seconds:g} s in vain for this: {what}")
         time.sleep(pause)
 
 
@@ -87,14 +87,14 @@ def resident_bytes(pid: int) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
-    raise Failed(f"process {pid} has ended")
+    raise CaseFailure(f"process {pid} has ended")
 
 
 @contextlib.contextmanager
 def all_busy(pids: Sequence[int], what: str) -> Iterator[None]:
-    """Raises `Uneven` if one of the processes was idle in the block while others worked."""
+    """Raises `UnevenLoad` if one of the processes was idle in the block while others worked."""
     before = {pid: cpu_seconds(pid) for pid in pids}
     yield
     spent = [cpu_seconds(pid) - before[pid] for pid in pids]
     if min(spent) < 0.1 * max(spent):
-        raise Uneven(f"{what}: the load did not reach all processes (seconds of work: {spent})")
+        raise UnevenLoad(f"{what}: the load did not reach all processes (seconds of work: {spent})")

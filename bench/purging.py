@@ -25,7 +25,7 @@ from sqlalchemy import Connection, func, select, text
 from app.db.models import Base, PurgePosition, Recipient, Send, table_of
 from bench.contacts import Shop, open_shop
 from bench.load import fetch, request
-from bench.processes import Failed, running, wait_for
+from bench.processes import CaseFailure, running, wait_for
 from bench.stack import Stack, api, stack
 
 PER_SEND = 10
@@ -47,13 +47,13 @@ VALUES = {"first_name": "Ann", "reset_link": "https://shop.example/reset/0123456
 class Latencies:
     """Milliseconds of the requests of one phase."""
 
-    of_sends: list[float] = field(default_factory=list)
-    of_reads: list[float] = field(default_factory=list)
+    sends: list[float] = field(default_factory=list)
+    reads: list[float] = field(default_factory=list)
 
     def add(self, others: Latencies) -> None:
         """Those of another turn."""
-        self.of_sends += others.of_sends
-        self.of_reads += others.of_reads
+        self.sends += others.sends
+        self.reads += others.reads
 
 
 def draft(shop: Shop, number: int) -> bytes:
@@ -77,24 +77,26 @@ def fill(connection: Connection, shop: Shop, count: int) -> None:
     connection.execute(text(f"UPDATE sends SET creation_time = {AGES[dialect]}"))
     connection.execute(text(f"UPDATE recipients SET creation_time = {AGES[dialect]}, state = 'delivered'"))
     connection.execute(text("DELETE FROM send_queue"))
-    of_send = {"creation_time": AGES[dialect]}
-    of_recipient = {
+    send_columns = {"creation_time": AGES[dialect]}
+    recipient_columns = {
         **{"uuid": UUIDS[dialect], "creation_time": AGES[dialect], "sent_time": AGES[dialect]},
         **{"state": "'delivered'", "send_id": f"{first_send} + 1 + (n - 1) / {PER_SEND}"},
     }
     for start in range(0, count // PER_SEND, AT_ONCE):
         end = min(start + AT_ONCE, count // PER_SEND)
-        _copy(connection, Send, first_send, of_send, range(start + 1, end + 1))
-        of_sends = range(start * PER_SEND + 1, end * PER_SEND + 1)
-        _copy(connection, Recipient, first_recipient, of_recipient, of_sends)
+        _copy(connection, Send, first_send, send_columns, range(start + 1, end + 1))
+        recipient_numbers = range(start * PER_SEND + 1, end * PER_SEND + 1)
+        _copy(connection, Recipient, first_recipient, recipient_columns, recipient_numbers)
         connection.commit()
 
 
-def _copy(connection: Connection, model: type[Base], template: int, own: dict[str, str], numbered: range) -> None:
+def _copy(
+    connection: Connection, model: type[Base], template: int, expressions: dict[str, str], numbered: range
+) -> None:
     table = table_of(model)
     names = [column.name for column in table.columns if column.name != "id"]
     columns = ", ".join(f'"{name}"' for name in names)
-    values = ", ".join(own.get(name, f'one."{name}"') for name in names)
+    values = ", ".join(expressions.get(name, f'one."{name}"') for name in names)
     numbers = NUMBERS[connection.dialect.name].format(first=numbered[0], last=numbered[-1])
     copied = f"SELECT {values} FROM {table.name} one, ({numbers}) AS numbers WHERE one.id = {template}"
     connection.execute(text(f"INSERT INTO {table.name} ({columns}) {copied}"))
@@ -109,27 +111,27 @@ class Load:
 
     def measure(self, until: threading.Event) -> Latencies:
         """The latencies up to the event."""
-        found = Latencies()
+        latencies = Latencies()
         with ThreadPoolExecutor(CLIENTS) as clients:
-            for client in [clients.submit(self._run, found, until) for _ in range(CLIENTS)]:
+            for client in [clients.submit(self._run, latencies, until) for _ in range(CLIENTS)]:
                 client.result()
-        return found
+        return latencies
 
-    def _run(self, found: Latencies, until: threading.Event) -> None:
+    def _run(self, latencies: Latencies, until: threading.Event) -> None:
         read = request("GET", "/v1/transactional-sends?limit=10", self._shop.token)
         while not until.is_set():
             body = draft(self._shop, next(self._numbers))
             send = request("POST", "/v1/transactional-sends", self._shop.token, body)
-            found.of_sends.append(self._milliseconds(send, 202))
+            latencies.sends.append(self._milliseconds(send, 202))
             time.sleep(PAUSE)
-            found.of_reads.append(self._milliseconds(read, 200))
+            latencies.reads.append(self._milliseconds(read, 200))
             time.sleep(PAUSE)
 
-    def _milliseconds(self, one: bytes, expected: int) -> float:
+    def _milliseconds(self, encoded_request: bytes, expected: int) -> float:
         began = time.perf_counter()
-        status, body = fetch(self._port, one)
+        status, body = fetch(self._port, encoded_request)
         if status != expected:
-            raise Failed(f"wrong answer: {status} {body[:300]!r}")
+            raise CaseFailure(f"wrong answer: {status} {body[:300]!r}")
         return (time.perf_counter() - began) * 1000
 
 
@@ -169,11 +171,11 @@ def report(idle: Latencies, busy: Latencies) -> None:
     print(f"| {'request':8} | {'quantile':8} | {'idle':>9} | {'purging':>9} | ratio |")
     print("|----------|----------|----------:|----------:|------:|")
     for name, before, during in (
-        ("send", idle.of_sends, busy.of_sends),
-        ("read", idle.of_reads, busy.of_reads),
+        ("send", idle.sends, busy.sends),
+        ("read", idle.reads, busy.reads),
     ):
         for quantile in (50, 95, 99):
-            few, many = (statistics.quantiles(one, n=100)[quantile - 1] for one in (before, during))
+            few, many = (statistics.quantiles(times, n=100)[quantile - 1] for times in (before, during))
             print(f"| {name:8} | p{quantile:<7} | {few:6.1f} ms | {many:6.1f} ms | {many / few:5.2f} |")
 
 
@@ -199,7 +201,7 @@ def run(parts: Stack, given: argparse.Namespace) -> None:
                 busy.add(load.measure(when_purged(parts, last, given.seconds)))
                 elapsed += time.monotonic() - began
         purged = (min(position(parts), last) - first) * PER_SEND
-        print(f"{purged:,} recipients purged in {elapsed:.0f} s, beside {len(busy.of_sends)} sends")
+        print(f"{purged:,} recipients purged in {elapsed:.0f} s, beside {len(busy.sends)} sends")
         report(idle, busy)
 
 

@@ -19,7 +19,7 @@ import jwt
 import orjson
 
 from bench.load import END_OF_HEAD, fetch, request
-from bench.processes import Failed
+from bench.processes import CaseFailure
 
 ACCEPTED = b"HTTP/1.1 204 No Content\r\n\r\n"
 BUFFER = 1 << 20
@@ -28,7 +28,7 @@ SAMPLES = 10
 
 
 @dataclass(slots=True)
-class Kept:
+class Arrivals:
     """What has arrived since the last report."""
 
     heads: list[bytes] = field(default_factory=list)
@@ -37,14 +37,14 @@ class Kept:
 
 def main(port: int) -> None:
     """Serves until the process is terminated, with a thread for each of its few connections."""
-    kept = Kept()
+    kept = Arrivals()
     with socket.create_server(("127.0.0.1", port)) as server:
         while True:
             link, _ = server.accept()
             threading.Thread(target=_serve, args=(link, kept), daemon=True).start()
 
 
-def _serve(link: socket.socket, kept: Kept) -> None:
+def _serve(link: socket.socket, kept: Arrivals) -> None:
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     received = bytearray()
     with link:
@@ -67,7 +67,7 @@ def _request(received: bytearray) -> tuple[bytes, bytes] | None:
     return (head, bytes(received[start : start + length])) if len(received) >= start + length else None
 
 
-def _answer(head: bytes, body: bytes, kept: Kept) -> bytes:
+def _answer(head: bytes, body: bytes, kept: Arrivals) -> bytes:
     if head.startswith(b"POST "):
         kept.heads.append(head)
         kept.bodies.append(body)
@@ -76,7 +76,7 @@ def _answer(head: bytes, body: bytes, kept: Kept) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(content), content)
 
 
-def _report(kept: Kept) -> dict[str, Any]:
+def _report(kept: Arrivals) -> dict[str, Any]:
     heads, bodies = kept.heads, kept.bodies
     kept.heads, kept.bodies = [], []
     step = max(len(bodies) // SAMPLES, 1)
@@ -98,16 +98,18 @@ def headers_of(head: bytes) -> dict[str, str]:
 
 def bodies_at(port: int) -> int:
     """The number of requests that the receiver at this port has accepted since the last report."""
-    found: int = orjson.loads(fetch(port, request("GET", "/bodies", ""))[1])
-    return found
+    number: int = orjson.loads(fetch(port, request("GET", "/bodies", ""))[1])
+    return number
 
 
 def check_all_arrived(port: int, ids: Sequence[int], secrets: Mapping[str, str]) -> None:
-    """Raises `Failed` unless exactly these events arrived, once each and in this order, signed with all secrets."""
+    """Raises `CaseFailure` unless exactly these events arrived once each, in this order, signed with all secrets."""
     report = orjson.loads(fetch(port, request("GET", "/report", ""))[1])
     if report["ids"] != list(ids):
         seen = report["ids"]
-        raise Failed(f"{len(seen)} events arrived, {len(set(seen))} different ones, instead of {len(ids)} in order")
+        raise CaseFailure(
+            f"{len(seen)} events arrived, {len(set(seen))} different ones, instead of {len(ids)} in order"
+        )
     for sample in report["samples"]:
         _verify(sample["signature"], sample["sha256"], secrets)
 
@@ -119,9 +121,9 @@ def _verify(signature: str, sha256: str, secrets: Mapping[str, str]) -> None:
         signers.append(key_id)
         claims = jwt.decode(token, secrets[key_id], algorithms=["HS256"])
         if claims["body_sha256"] != sha256:
-            raise Failed("a signature does not match its body")
+            raise CaseFailure("a signature does not match its body")
     if signers != list(secrets):
-        raise Failed(f"signed by {signers} instead of {list(secrets)}")
+        raise CaseFailure(f"signed by {signers} instead of {list(secrets)}")
 
 
 if __name__ == "__main__":

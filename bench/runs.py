@@ -21,7 +21,7 @@ from bench.table import figure, lines
 from bench.turns import Goal, Ratio, Row
 
 
-class Unusable(Exception):
+class UnusableRuns(Exception):
     """The files do not hold runs that one table can show."""
 
 
@@ -39,14 +39,14 @@ class Run:
 
     @classmethod
     def read(cls, path: Path) -> Run:
-        """Raises `Unusable`."""
+        """Raises `UnusableRuns`."""
         try:
             run = orjson.loads(path.read_bytes())
             return cls(**{**run, "rows": [_row(row) for row in run["rows"]]})
         except OSError as error:
-            raise Unusable(f"{path}: {error.strerror}") from None
+            raise UnusableRuns(f"{path}: {error.strerror}") from None
         except (ValueError, TypeError, KeyError):
-            raise Unusable(f"{path}: this is not a run of the benchmark") from None
+            raise UnusableRuns(f"{path}: this is not a run of the benchmark") from None
 
 
 def _row(row: dict[str, Any]) -> Row:
@@ -55,11 +55,11 @@ def _row(row: dict[str, Any]) -> Row:
 
 
 def together(runs: Sequence[Run]) -> list[Row]:
-    """A row for each case, in the order of the runs. Raises `Unusable`."""
+    """A row for each case, in the order of the runs. Raises `UnusableRuns`."""
     if any(run.short for run in runs):
-        raise Unusable("the figures of a short run mean nothing")
+        raise UnusableRuns("the figures of a short run mean nothing")
     if len({run.database for run in runs}) > 1:
-        raise Unusable("the runs are of different databases")
+        raise UnusableRuns("the runs are of different databases")
     rows: dict[str, list[Row]] = {}
     for run in runs:
         for row in run.rows:
@@ -85,8 +85,8 @@ def _over_runs(rows: Sequence[Row]) -> Row:
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return statistics.median(numbers) if numbers else None
 
 
 def _spread(ratios: Sequence[Ratio | None]) -> Ratio | None:
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> int:
     try:
         runs = [Run.read(path) for path in parser.parse_args(arguments).files]
         table = lines(together(runs))
-    except Unusable as error:
+    except UnusableRuns as error:
         print(error, file=sys.stderr)
         return 1
     print(f"Runs of {', '.join(run.time for run in runs)}, on {runs[0].database}.\n")

@@ -105,9 +105,9 @@ class Session:
         if verb == b"EHLO":
             return b"250-sink\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-SIZE 100000000\r\n250 SMTPUTF8\r\n"
         if verb == b"RCPT":
-            found = RECIPIENT.match(line)
-            self._is_named = found is not None
-            self._recipient = found[1] if found else NOBODY
+            match = RECIPIENT.match(line)
+            self._is_named = match is not None
+            self._recipient = match[1] if match else NOBODY
         elif verb == b"DATA":
             self._in_data = True
             tally.first_data = tally.first_data or time.monotonic()

@@ -26,8 +26,8 @@ from app.settings import from_environment, parse_database_url
 from bench.processes import children, listens, running, wait_for
 from tests.support.postgres_start import start_postgres
 
-AT_ITS_BEST = "contacts_api_tuned"
-AS_IN_ITS_GUIDES = "contacts_api"
+TUNED_PEER = "contacts_api_tuned"
+GUIDES_PEER = "contacts_api"
 """The two forms of the peer of the API cases, by their modules in `bench.peers`."""
 WEB_PROCESSES = 2
 
@@ -143,7 +143,7 @@ def floor_api(stack: Stack, module: str = "api") -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def peer_api(stack: Stack, module: str = AT_ITS_BEST) -> Iterator[Server]:
+def peer_api(stack: Stack, module: str = TUNED_PEER) -> Iterator[Server]:
     """A peer of the API cases, under uvicorn with as many processes."""
     port = free_port()
     arguments = ["-m", "uvicorn", f"bench.peers.{module}:application", "--port", str(port)]

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.processes import ROOT, Failed
+from bench.processes import ROOT, CaseFailure
 
 
 def seconds_of(arguments: Sequence[str], environment: Mapping[str, str], processes: int = 1) -> float:
@@ -41,4 +41,4 @@ def _await(processes: Sequence[subprocess.Popen[str]], word: str) -> None:
     for process in processes:
         line = process.stdout.readline().strip() if process.stdout else ""
         if line != word:
-            raise Failed(f"{process.args!r} printed {line!r} instead of {word!r}")
+            raise CaseFailure(f"{process.args!r} printed {line!r} instead of {word!r}")

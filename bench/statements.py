@@ -126,13 +126,13 @@ def _time_of_write(database: Database, form: Form) -> float:
 
 def measure(database: Database) -> dict[str, float]:
     """Form -> its median, in microseconds per row."""
-    found: dict[str, list[float]] = {name: [] for name in (*READING, *WRITING)}
+    times_by_form: dict[str, list[float]] = {name: [] for name in (*READING, *WRITING)}
     for _ in range(ROUNDS):
         for name, form in READING.items():
-            found[name].append(_time_of_read(database, form))
+            times_by_form[name].append(_time_of_read(database, form))
         for name, form in WRITING.items():
-            found[name].append(_time_of_write(database, form))
-    return {name: median(times) * 1e6 for name, times in found.items()}
+            times_by_form[name].append(_time_of_write(database, form))
+    return {name: median(times) * 1e6 for name, times in times_by_form.items()}
 
 
 def main(arguments: list[str]) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.processes import Uneven
+from bench.processes import UnevenLoad
 
 MOST_DISCARDED = 5
 """Rounds that may be discarded one after the other."""
@@ -28,7 +28,9 @@ class Ratio:
     @classmethod
     def of(cls, numerators: Sequence[float], denominators: Sequence[float]) -> Ratio:
         """Of two competitors, round by round."""
-        return cls.over([one / other for one, other in zip(numerators, denominators, strict=True)])
+        return cls.over(
+            [numerator / denominator for numerator, denominator in zip(numerators, denominators, strict=True)]
+        )
 
     @classmethod
     def over(cls, ratios: Sequence[float]) -> Ratio:
@@ -113,26 +115,26 @@ def in_turns(
     for _ in range(rounds):
         for measure in competitors:
             results[id(measure)].append(_even(measure))
-    own = results[id(ours)]
+    our_results = results[id(ours)]
     return Row(
         case,
         unit,
-        ours=statistics.median(own),
+        ours=statistics.median(our_results),
         floor=statistics.median(results[id(floor)]) if floor else None,
         peer=statistics.median(results[id(peer)]) if peer else None,
-        of_floor=Ratio.of(own, results[id(floor)]) if floor else None,
-        of_peer=Ratio.of(own, results[id(peer)]) if peer else None,
+        of_floor=Ratio.of(our_results, results[id(floor)]) if floor else None,
+        of_peer=Ratio.of(our_results, results[id(peer)]) if peer else None,
         goal=goal,
     )
 
 
 def _even(measure: Measure) -> float:
     """A round in which all processes worked: how the kernel distributes the connections of one round is chance, and not
-    what is measured. Raises `Uneven` when it happens too often to be chance."""
+    what is measured. Raises `UnevenLoad` when it happens too often to be chance."""
     for _ in range(MOST_DISCARDED):
         try:
             return measure()
-        except Uneven as error:
+        except UnevenLoad as error:
             print(f"discarded a round: {error}", file=sys.stderr)
     return measure()
 

@@ -15,27 +15,27 @@ from dataclasses import dataclass
 from sqlalchemy import func, insert, literal, select, text
 
 from app.clock import now
-from app.db.bounded_connection import COMMAND, limit_waits
+from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.db.models import QueueEntry, Recipient, table_of
 from app.maintenance.figures import read_figures
 from app.maintenance.overview import read_overview
 from bench.contacts import Shop, open_shop
-from bench.large import AT_ONCE, OWN, fill_recipients
+from bench.large import AT_ONCE, OWN_COLUMNS, fill_recipients
 from bench.load import fetch, request
 from bench.mail import accept
-from bench.processes import Failed, wait_for
+from bench.processes import CaseFailure, wait_for
 from bench.stack import Server, Stack, api, stack
 from tests.support.filled import NUMBERS
 
-DUE = 1_000
-WARM = 50
+DUE_ENTRIES = 1_000
+WARM_UP_SCRAPES = 50
 """Scrapes before the measurement, so that each process of the API has answered some."""
-DELIVERED = {**OWN, "state": "'delivered'"}
+DELIVERED = {**OWN_COLUMNS, "state": "'delivered'"}
 ON_SQLITE = {**DELIVERED, "uuid": "'0b0a6d4e-5d0c-4c57-9d0e-' || printf('%012x', n)"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watched:
+class WatchedInstallation:
     """One of the two installations."""
 
     parts: Stack
@@ -44,7 +44,7 @@ class Watched:
     def scrape(self) -> None:
         """What Prometheus asks for, over a new connection."""
         if not self.has_figures():
-            raise Failed("a scrape shows no figures")
+            raise CaseFailure("a scrape shows no figures")
 
     def has_figures(self) -> bool:
         """Whether a scrape shows them; the first ones of a process may come without."""
@@ -61,23 +61,23 @@ class Watched:
         read_overview(self.parts.services)
 
 
-LINES: dict[str, Callable[[Watched], None]] = {
-    "GET /metrics": Watched.scrape,
-    "reading the figures for it": Watched.figures,
-    "tms status and tms top": Watched.overview,
+LINES: dict[str, Callable[[WatchedInstallation], None]] = {
+    "GET /metrics": WatchedInstallation.scrape,
+    "reading the figures for it": WatchedInstallation.figures,
+    "tms status and tms top": WatchedInstallation.overview,
 }
 
 
 @contextlib.contextmanager
-def watched(count: int, due: int, *, postgresql: bool) -> Iterator[Watched]:
+def watched(count: int, due: int, *, postgresql: bool) -> Iterator[WatchedInstallation]:
     """An installation with so many recipients, of which some are due."""
     with stack(postgresql=postgresql) as parts, contextlib.ExitStack() as kept:
         shop = open_shop(parts)
         server = kept.enter_context(api(parts))
         _fill(parts, shop, server, count)
         _make_due(parts, due)
-        made = Watched(parts, server)
-        for _ in range(WARM):
+        made = WatchedInstallation(parts, server)
+        for _ in range(WARM_UP_SCRAPES):
             wait_for(made.has_figures, "a scrape shows figures", pause=0.1)
         yield made
 
@@ -104,13 +104,13 @@ def _fill(parts: Stack, shop: Shop, server: Server, count: int) -> None:
 def _make_due(parts: Stack, due: int) -> None:
     moment = now()
     given = {"account_id": Recipient.account_id, "type": Recipient.type, "recipient_id": Recipient.id}
-    known = {"priority": "normal", "state": "queued", "due_time": moment, "ready_time": moment, "attempts": 0}
+    values_of_due = {"priority": "normal", "state": "queued", "due_time": moment, "ready_time": moment, "attempts": 0}
     columns = table_of(QueueEntry).c
     settled = Recipient.id.not_in(select(QueueEntry.recipient_id))
-    rows = select(*given.values(), *(literal(value, columns[name].type) for name, value in known.items()))
-    with limit_waits(COMMAND), parts.services.database.write() as transaction:
+    rows = select(*given.values(), *(literal(value, columns[name].type) for name, value in values_of_due.items()))
+    with limit_waits(COMMAND_SECONDS), parts.services.database.write() as transaction:
         entries = rows.where(settled).order_by(Recipient.id).limit(due)
-        transaction.execute(insert(columns.recipient_id.table).from_select([*given, *known], entries))
+        transaction.execute(insert(columns.recipient_id.table).from_select([*given, *values_of_due], entries))
     if parts.is_postgresql:
         with parts.connect() as connection:
             connection.autocommit = True
@@ -118,10 +118,12 @@ def _make_due(parts: Stack, due: int) -> None:
             connection.execute("CHECKPOINT")
 
 
-def compare(small: Watched, large: Watched, rounds: int, counts: tuple[int, int], most_slower: float) -> list[str]:
+def compare(
+    small: WatchedInstallation, large: WatchedInstallation, rounds: int, counts: tuple[int, int], most_slower: float
+) -> list[str]:
     """Prints the least time of each line for either; returns the lines that grow. Each round measures all of them, so
     that what else the machine does disturbs none more than another."""
-    times: dict[tuple[str, Watched], list[float]] = defaultdict(list)
+    times: dict[tuple[str, WatchedInstallation], list[float]] = defaultdict(list)
     for _ in range(rounds):
         for name, line in LINES.items():
             for at in (small, large):

@@ -11,7 +11,7 @@ from app.http.context import client_address, extension, services
 from app.http.responses import json_response
 from app.infrastructure.metric_kinds import CONTENT_TYPE
 from app.maintenance.figures import FiguresReader, scrape
-from app.maintenance.health import NEEDED, Readiness, failed_parts
+from app.maintenance.health import NEEDED_CHECKS, Readiness, failed_parts
 
 blp = Blueprint("health", __name__, description="Health and metrics")
 
@@ -36,7 +36,7 @@ class Readyz(MethodView):
         failing parts; Redis alone causes 503 only if the query has `strict`."""
         parts = extension(Readiness).check()
         failed = failed_parts(parts)
-        unavailable = bool(set(failed) & set(NEEDED)) or (bool(failed) and "strict" in request.args)
+        unavailable = bool(set(failed) & set(NEEDED_CHECKS)) or (bool(failed) and "strict" in request.args)
         status = "unavailable" if unavailable else "degraded" if failed else "ok"
         return json_response({"status": status, "failed": failed, **parts}, 503 if unavailable else 200)
 

@@ -107,9 +107,9 @@ def pytest_collection_finish() -> None:
 LIMITS = (
     "app.db.bounded_connection.CONNECT_SECONDS",
     "app.db.postgresql.PROBE_SECONDS",
-    "app.db.bounded_connection.REQUEST",
+    "app.db.bounded_connection.REQUEST_SECONDS",
     "app.launcher.embedded_redis.START_SECONDS",
-    "app.maintenance.figures.WAIT",
+    "app.maintenance.figures.WAIT_SECONDS",
     "app.services.WAIT",
 )
 """Seconds after which the service gives up waiting for a database or a Redis."""
@@ -128,8 +128,8 @@ def patience() -> Iterator[None]:
 def no_pauses() -> Iterator[None]:
     """Long jobs of writing need leave no time to others."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.db.write_turns.PAUSE", 0.0)
-        patch.setattr("app.retention.slices.SHARE", 1.0)
+        patch.setattr("app.db.write_turns.PAUSE_SECONDS", 0.0)
+        patch.setattr("app.retention.slices.TIME_SHARE", 1.0)
         yield
 
 

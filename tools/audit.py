@@ -27,9 +27,9 @@ PACKAGE = (
 )
 """A package of some index, which is not asked."""
 AUDIT = ("-m", "uv", "audit", "--quiet", "--frozen", "--preview-features", "audit-command", "--script")
-UNREACHABLE = "error sending request"
-SECONDS = 30
-IGNORED: dict[str, str] = {}
+UNREACHABLE_MESSAGE = "error sending request"
+TIMEOUT_SECONDS = 30
+IGNORED_VULNERABILITIES: dict[str, str] = {}
 """Vulnerabilities that do not concern the service, each with the reason."""
 
 
@@ -54,14 +54,16 @@ def audit(lock: Path, *options: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "audited.py"
         _write(script, PINNED.findall(lock.read_text("utf-8")))
-        ignored = [option for name in IGNORED for option in ("--ignore", name)]
+        ignored = [option for name in IGNORED_VULNERABILITIES for option in ("--ignore", name)]
         command = [sys.executable, *AUDIT, str(script), *ignored, *options]
         environment = {**os.environ, "UV_HTTP_RETRIES": "0"}
         try:
-            run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment, check=False)
+            run = subprocess.run(
+                command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, env=environment, check=False
+            )
         except subprocess.TimeoutExpired:
-            raise UnreachableError(f"no answer within {SECONDS} seconds") from None
-    if run.returncode and UNREACHABLE in run.stderr:
+            raise UnreachableError(f"no answer within {TIMEOUT_SECONDS} seconds") from None
+    if run.returncode and UNREACHABLE_MESSAGE in run.stderr:
         raise UnreachableError(run.stderr.strip().splitlines()[-1].strip().removeprefix("cause: "))
     if run.returncode not in (0, 1):
         raise RuntimeError(f"uv audit: {run.stderr.strip()}")

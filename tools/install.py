@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TextIO
 
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[.*?\])?==", re.MULTILINE)
-TAKEN = re.compile(r"(Collecting|Requirement already satisfied:|Ignoring) ([A-Za-z0-9._-]+)")
+REQUIREMENT_LINE = re.compile(r"(Collecting|Requirement already satisfied:|Ignoring) ([A-Za-z0-9._-]+)")
 """pip's line about a package of the lock that it fetches, finds installed, or does not need on this platform."""
-UNPACKING = "Installing collected packages:"
-MOST_LINES = 30
-SPEAKS_EVERY = 15.0
+UNPACKING_LINE = "Installing collected packages:"
+MAX_LINES = 30
+SECONDS_BETWEEN_LINES = 15.0
 """Seconds between two lines where they are not rewritten."""
-LOOKS_EVERY = 0.25
+SECONDS_BETWEEN_LOOKS = 0.25
 PIP = ("-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--require-hashes")
 
 
@@ -42,8 +42,8 @@ def pinned(lock: str) -> set[str]:
 
 def unpacked(names: set[str], folder: Path) -> int:
     """How many of the packages the folder has."""
-    found = {normal(path.name.partition("-")[0]) for path in folder.glob("*.dist-info")}
-    return len(found & names)
+    unpacked_names = {normal(path.name.partition("-")[0]) for path in folder.glob("*.dist-info")}
+    return len(unpacked_names & names)
 
 
 @dataclass
@@ -54,17 +54,17 @@ class Progress:
     folder: Path
     taken: set[str] = field(default_factory=set)
     unpacks: bool = False
-    lines: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     """The last ones, which say why it fails if it does."""
 
     def read(self, line: str) -> None:
         """Takes a line of pip in."""
-        found = TAKEN.match(line)
-        if found and found[1] == "Ignoring":
-            self.names.discard(normal(found[2]))
-        elif found:
-            self.taken.add(normal(found[2]))
-        self.unpacks = self.unpacks or line.startswith(UNPACKING)
+        match = REQUIREMENT_LINE.match(line)
+        if match and match[1] == "Ignoring":
+            self.names.discard(normal(match[2]))
+        elif match:
+            self.taken.add(normal(match[2]))
+        self.unpacks = self.unpacks or line.startswith(UNPACKING_LINE)
         self.lines.append(line.rstrip())
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Screen:
         """The progress: at once on a terminal, now and then elsewhere."""
         if self._rewrites:
             self._write(f"installing {self._lock}: {progress}, {self._seconds()}", end="")
-        elif time.monotonic() - self._spoken >= SPEAKS_EVERY:
+        elif time.monotonic() - self._spoken >= SECONDS_BETWEEN_LINES:
             self._spoken = time.monotonic()
             self.say(f"installing {self._lock}: {progress}, {self._seconds()}")
 
@@ -122,7 +122,7 @@ def lines_of(process: subprocess.Popen[str]) -> Iterator[str | None]:
     threading.Thread(target=collect, daemon=True).start()
     while True:
         try:
-            line = waiting.get(timeout=LOOKS_EVERY)
+            line = waiting.get(timeout=SECONDS_BETWEEN_LOOKS)
         except queue.Empty:
             yield None
             continue

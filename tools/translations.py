@@ -22,17 +22,17 @@ from app.errors import TYPE_LEVEL
 from app.http.html_pages import CATALOGUE, FOLDER, LANGUAGES
 
 TEMPLATES = FOLDER.parent / "templates"
-OF_RECIPIENTS = ("recipient.html", "unsubscribe.html", "dead_link.html", "error.html")
+RECIPIENT_TEMPLATES = ("recipient.html", "unsubscribe.html", "dead_link.html", "error.html")
 HEADER = "# Pages for recipients. `make translations` adds the texts; translators write theirs below each."
-PEOPLE = "the translators"
-UNCHANGED = datetime(2026, 1, 1, tzinfo=UTC)
+TRANSLATORS = "the translators"
+FIXED_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 """In place of the time of each run: the files change only with their texts."""
 
 
 def texts() -> Iterator[str]:
     """Each text once, in the order of the pages."""
     seen = set()
-    for name in OF_RECIPIENTS:
+    for name in RECIPIENT_TEMPLATES:
         for _, message, _, _ in extract_from_file("jinja2.ext.babel_extract", TEMPLATES / name):
             seen.add(str(message))
             yield str(message)
@@ -54,15 +54,15 @@ def renewed(language: str) -> Catalog:
         version="1",
         header_comment=HEADER,
         fuzzy=False,
-        creation_date=UNCHANGED,
-        revision_date=UNCHANGED,
-        last_translator=PEOPLE,
-        language_team=PEOPLE,
-        msgid_bugs_address=PEOPLE,
+        creation_date=FIXED_TIME,
+        revision_date=FIXED_TIME,
+        last_translator=TRANSLATORS,
+        language_team=TRANSLATORS,
+        msgid_bugs_address=TRANSLATORS,
     )
     for text in texts():
-        known = before.get(text)
-        catalogue.add(text, known.string if known is not None else "")
+        message = before.get(text)
+        catalogue.add(text, message.string if message is not None else "")
     return catalogue
 
 

@@ -32,15 +32,15 @@ def npm(*words: str, cwd: str | None = None) -> Any:
     return json.loads(done.stdout)
 
 
-def newest(name: str, wanted: str) -> dict[str, str]:
+def newest(name: str, version_range: str) -> dict[str, str]:
     """Version, integrity and licence of the newest version within the range."""
-    found = npm("view", f"{name}@{wanted}", "version", "dist.integrity", "license")
-    last = max(found, key=_order) if isinstance(found, list) else found
+    answers = npm("view", f"{name}@{version_range}", "version", "dist.integrity", "license")
+    last = max(answers, key=_order) if isinstance(answers, list) else answers
     return {"version": last["version"], "integrity": last["dist.integrity"], "licence": last["license"]}
 
 
-def _order(found: dict[str, str]) -> list[int]:
-    return [int(part) for part in found["version"].split(".") if part.isdigit()]
+def _order(package: dict[str, str]) -> list[int]:
+    return [int(part) for part in package["version"].split(".") if part.isdigit()]
 
 
 def integrity(content: bytes) -> str:
@@ -60,7 +60,7 @@ def fetched(package: dict[str, Any], folder: str) -> dict[str, bytes]:
     if integrity(archive.read_bytes()) != package["integrity"]:
         raise WrongArchive(f"{archive.name} is not what the lock says")
     with tarfile.open(archive) as opened:
-        members = {name: opened.extractfile(f"package/{one['from']}") for name, one in package["files"].items()}
+        members = {name: opened.extractfile(f"package/{file['from']}") for name, file in package["files"].items()}
         return {name: member.read() for name, member in members.items() if member is not None}
 
 

@@ -21,7 +21,7 @@ from app.settings import parse_rate, parse_retention
 
 # The name and the colour of an account on the pages that recipients see (docs/unsubscribing.md#pages-for-recipients).
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 COLOUR = re.compile(r"#[0-9a-f]{6}")
 BLACK, WHITE = "#000000", "#ffffff"
 
@@ -43,13 +43,13 @@ class Brand:
 def _luminance(colour: str) -> float:
     """The relative luminance by which WCAG 2 measures contrast, from 0 to 1."""
     shares = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
-    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in shares)
+    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def checked_brand_name(text: str) -> str:
     """The name without surrounding white space. Raises `not_empty`, `too_long` or `invalid_string`."""
-    return check_name(text.strip(), "brand_name", LONGEST_NAME)
+    return check_name(text.strip(), "brand_name", MAX_NAME_LENGTH)
 
 
 def checked_colour(text: str) -> str:
@@ -61,9 +61,9 @@ def checked_colour(text: str) -> str:
     return colour
 
 
-ADDRESSES = ("owner_email", "default_from_address")
+ADDRESS_ATTRIBUTES = ("owner_email", "default_from_address")
 DEFAULT_ZONE = "UTC"
-RETENTIONS = ("retain_content", "retain_recipients", "retain_captured", "retain_logs", "retain_audit")
+RETENTION_ATTRIBUTES = ("retain_content", "retain_recipients", "retain_captured", "retain_logs", "retain_audit")
 PRIORITIES = ("high", "normal")
 DEFAULT_PRIORITY = "normal"
 
@@ -118,7 +118,7 @@ def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
     checked = dict(attributes)
     if "name" in checked:
         check_name(checked["name"])
-    for attribute in ADDRESSES:
+    for attribute in ADDRESS_ATTRIBUTES:
         address = checked.get(attribute)
         if address is not None and not is_valid_email(address):
             raise ServiceError("invalid_email_address", field=attribute, detail=f"{address!r} is not an email address")
@@ -126,7 +126,7 @@ def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
         checked["allowed_networks"] = [_network(text, i) for i, text in enumerate(checked["allowed_networks"])]
     if checked.get("rate_limit") is not None:
         _check_rate(checked["rate_limit"])
-    for attribute in RETENTIONS:
+    for attribute in RETENTION_ATTRIBUTES:
         if checked.get(attribute) is not None:
             checked[attribute] = _retention(attribute, checked[attribute])
     if checked.get("brand_name") is not None:

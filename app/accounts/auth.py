@@ -139,7 +139,7 @@ def principal_of(row: Any) -> Principal:
     )
 
 
-BETWEEN_WRITES = 60.0
+SECONDS_BETWEEN_WRITES = 60.0
 """Seconds between two writes of when keys were used, by one process."""
 
 
@@ -155,7 +155,7 @@ class KeyUses:
         self._database = database
         self._noted: dict[int, float] = {}
         self._lock = threading.Lock()
-        self._due = time.monotonic() + BETWEEN_WRITES
+        self._due = time.monotonic() + SECONDS_BETWEEN_WRITES
 
     def note(self, key_id: int) -> None:
         """The key was used now."""
@@ -166,7 +166,7 @@ class KeyUses:
     def write_if_due(self, at_end: bool = False) -> None:
         """Called every few seconds, and once more when the process ends. Raises `SQLAlchemyError`."""
         if at_end or time.monotonic() >= self._due:
-            self._due = time.monotonic() + BETWEEN_WRITES
+            self._due = time.monotonic() + SECONDS_BETWEEN_WRITES
             self.write()
 
     def write(self) -> None:

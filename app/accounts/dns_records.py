@@ -15,7 +15,7 @@ from app.network.lookup import is_address
 from app.settings import Settings
 from app.transports.email.dkim import record_name, record_value
 
-LONGEST_STRING = 255
+MAX_STRING_LENGTH = 255
 """Characters of one string of a TXT record; a longer text is written as several."""
 
 
@@ -32,7 +32,9 @@ class Record:
         """The line of a zone file."""
         if self.type != "TXT":
             return f"{self.name}. IN {self.type} {self.value}"
-        pieces = [self.value[start : start + LONGEST_STRING] for start in range(0, len(self.value), LONGEST_STRING)]
+        pieces = [
+            self.value[start : start + MAX_STRING_LENGTH] for start in range(0, len(self.value), MAX_STRING_LENGTH)
+        ]
         return f"{self.name}. IN TXT " + " ".join(f'"{piece}"' for piece in pieces)
 
 
@@ -105,7 +107,7 @@ def spf_mechanism(settings: Settings) -> str:
     return f"ip{ipaddress.ip_address(host).version}:{host}" if is_address(host) else f"include:{host}"
 
 
-ONLY_VERSION = ("dmarc", "dmarc_reports", "tls_reports")
+PURPOSES_WITH_OWN_CONTENT = ("dmarc", "dmarc_reports", "tls_reports")
 """Purposes of records whose content is up to the owner of the domain."""
 
 
@@ -117,7 +119,7 @@ class Finding:
     name: str
     type: str
     state: str
-    found: Sequence[str]
+    texts: Sequence[str]
 
     def stored(self) -> dict[str, Any]:
         """The form in which it is stored with the domain."""
@@ -126,7 +128,7 @@ class Finding:
             "name": self.name,
             "type": self.type,
             "state": self.state,
-            "found": list(self.found),
+            "found": list(self.texts),
         }
 
 
@@ -160,11 +162,11 @@ def _is_right(record: Record, texts: Sequence[str]) -> bool:
         return False
     if record.purpose == "dkim":
         return _public_key(texts[0]) == _public_key(record.value)
-    if record.purpose in ONLY_VERSION:
+    if record.purpose in PURPOSES_WITH_OWN_CONTENT:
         return True
-    wanted = record.value.lower().split()[1]
+    mechanism = record.value.lower().split()[1]
     terms = texts[0].lower().split()[1:]
-    return any(term.removeprefix("+") == wanted for term in terms)
+    return any(term.removeprefix("+") == mechanism for term in terms)
 
 
 def _host(text: str) -> str:

@@ -25,7 +25,7 @@ from app.errors import ServiceError
 # Names of domains in the form in which they are stored and compared. Pure.
 
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
-LONGEST_NAME = 253
+MAX_NAME_LENGTH = 253
 
 
 def domain_key(name: str) -> str:
@@ -38,16 +38,16 @@ def domain_key(name: str) -> str:
     except idna.IDNAError:
         ascii_name = name.strip().rstrip(".").lower()
     labels = ascii_name.split(".")
-    if len(labels) < 2 or len(ascii_name) > LONGEST_NAME or not all(LABEL.fullmatch(one) for one in labels):
+    if len(labels) < 2 or len(ascii_name) > MAX_NAME_LENGTH or not all(LABEL.fullmatch(label) for label in labels):
         raise ValueError(f"{name!r} is not a domain name such as mail.example.com")
     return ascii_name
 
 
-HOSTS = {"tracking_host": "tracking", "return_path_host": "return_path"}
+HOST_PURPOSES = {"tracking_host": "tracking", "return_path_host": "return_path"}
 """Attribute of a domain -> the purpose of the records of that host."""
-MOST_HOSTS = 1_000
+MAX_HOSTS = 1_000
 """Hosts that an account has or had."""
-BY_DOMAIN, BY_OPERATOR = "domain", "operator"
+PROVEN_BY_DOMAIN, PROVEN_BY_OPERATOR = "domain", "operator"
 TAKEN, UNPROVEN = "taken", "unproven"
 """Why an account does not get a host: another one has it, or it is below no verified domain of this one."""
 
@@ -75,16 +75,14 @@ def set_hosts(session: Session, domain: Domain, hosts: Mapping[str, str | None],
 
 def _check_number(session: Session, account_id: int) -> None:
     """Raises `ServiceError` (`conflict`) for an account with too many hosts: those that it had are kept for good."""
-    of_account = select(func.count()).select_from(AccountHost).where(AccountHost.account_id == account_id)
-    if (session.scalar(of_account) or 0) > MOST_HOSTS:
-        raise ServiceError(
-            "conflict", field="tracking_host", detail=f"the account has had {MOST_HOSTS:,} hosts already"
-        )
+    host_count = select(func.count()).select_from(AccountHost).where(AccountHost.account_id == account_id)
+    if (session.scalar(host_count) or 0) > MAX_HOSTS:
+        raise ServiceError("conflict", field="tracking_host", detail=f"the account has had {MAX_HOSTS:,} hosts already")
 
 
 def _reason_later(session: Session, domain: Domain, host: str) -> str | None:
     """Why the account would not get the host of a domain once that is verified."""
-    above = [domain.name, *(one.name for one in _verified(session, domain.account_id))]
+    above = [domain.name, *(verified.name for verified in _verified(session, domain.account_id))]
     return None if domain.verified_time is not None or is_below(host, above) else UNPROVEN
 
 
@@ -105,7 +103,7 @@ def hold_hosts(session: Session, account_id: int, granted: Collection[str] = ())
     advisory_lock(session, "account hosts", 0)
     session.flush()
     verified = _verified(session, account_id)
-    named = {host for domain in verified for name in HOSTS if (host := getattr(domain, name))}
+    named = {host for domain in verified for name in HOST_PURPOSES if (host := getattr(domain, name))}
     rows = _rows(session, account_id, named)
     proofs = {host: _proof(host, verified, granted, rows.get((account_id, host))) for host in named}
     holders = {row.host: row.account_id for row in rows.values() if row.released_time is None}
@@ -115,8 +113,8 @@ def hold_hosts(session: Session, account_id: int, granted: Collection[str] = ())
         if row.account_id == account_id and (row.host not in named or row.host in refused):
             row.released_time = row.released_time or this_second()
     for host in sorted(named - refused.keys()):
-        _hold(session, rows.get((account_id, host)), account_id, host, proofs[host] or BY_DOMAIN)
-    for domain, name in ((domain, name) for domain in verified for name in HOSTS if getattr(domain, name)):
+        _hold(session, rows.get((account_id, host)), account_id, host, proofs[host] or PROVEN_BY_DOMAIN)
+    for domain, name in ((domain, name) for domain in verified for name in HOST_PURPOSES if getattr(domain, name)):
         if getattr(domain, name) in refused:
             setattr(domain, f"{name}_ready", False)
         elif domain.trusted:
@@ -127,17 +125,17 @@ def hold_hosts(session: Session, account_id: int, granted: Collection[str] = ())
 
 def _rows(session: Session, account_id: int, named: Collection[str]) -> dict[tuple[int, str], AccountHost]:
     """What accounts have or had of these names, and all that this one has."""
-    own = (AccountHost.account_id == account_id) & AccountHost.released_time.is_(None)
-    rows = session.scalars(select(AccountHost).where(or_(AccountHost.host.in_(sorted(named)), own)))
+    is_of_account = (AccountHost.account_id == account_id) & AccountHost.released_time.is_(None)
+    rows = session.scalars(select(AccountHost).where(or_(AccountHost.host.in_(sorted(named)), is_of_account)))
     return {(row.account_id, row.host): row for row in rows}
 
 
 def _proof(host: str, verified: Sequence[Domain], granted: Collection[str], row: AccountHost | None) -> str | None:
     """How it is proven that the host is the account's. What the operator has named stays so while it is held."""
     if is_below(host, [domain.name for domain in verified]):
-        return BY_DOMAIN
-    was_granted = row is not None and row.proof == BY_OPERATOR and row.released_time is None
-    return BY_OPERATOR if host in granted or was_granted else None
+        return PROVEN_BY_DOMAIN
+    was_granted = row is not None and row.proof == PROVEN_BY_OPERATOR and row.released_time is None
+    return PROVEN_BY_OPERATOR if host in granted or was_granted else None
 
 
 def _hold(session: Session, row: AccountHost | None, account_id: int, host: str, proof: str) -> None:
@@ -153,8 +151,8 @@ def is_below(host: str, domains: Collection[str]) -> bool:
 
 
 def _verified(session: Session, account_id: int) -> Sequence[Domain]:
-    of_account = Domain.account_id == account_id, Domain.verified_time.is_not(None)
-    return session.scalars(select(Domain).where(*of_account)).all()
+    is_verified = Domain.account_id == account_id, Domain.verified_time.is_not(None)
+    return session.scalars(select(Domain).where(*is_verified)).all()
 
 
 def note_hosts(session: Session, domain: Domain, findings: Sequence[Finding]) -> None:
@@ -162,14 +160,16 @@ def note_hosts(session: Session, domain: Domain, findings: Sequence[Finding]) ->
     are right or the domain is trusted. A lookup without an answer changes nothing. What is stored of a host that the
     account does not get says why."""
     refused = hold_hosts(session, domain.account_id)
-    lost = {(purpose, host) for name, purpose in HOSTS.items() if (host := getattr(domain, name)) in refused}
+    lost = {(purpose, host) for name, purpose in HOST_PURPOSES.items() if (host := getattr(domain, name)) in refused}
     if lost:
         domain.findings = {
-            "records": [_stored(one, refused if (one.purpose, one.name) in lost else {}) for one in findings]
+            "records": [
+                _stored(finding, refused if (finding.purpose, finding.name) in lost else {}) for finding in findings
+            ]
         }
-    for name, purpose in HOSTS.items():
+    for name, purpose in HOST_PURPOSES.items():
         host = getattr(domain, name)
-        states = {one.state for one in findings if (one.purpose, one.name) == (purpose, host)}
+        states = {finding.state for finding in findings if (finding.purpose, finding.name) == (purpose, host)}
         if domain.verified_time is None or host in refused:
             setattr(domain, f"{name}_ready", False)
         elif states and "unknown" not in states and not domain.trusted:

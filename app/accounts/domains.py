@@ -22,10 +22,10 @@ def list_domains(session: Session, account_id: int) -> list[Domain]:
 
 def find_domain(session: Session, account_id: int, name: str) -> Domain:
     """The account's domain of that name. Raises `ServiceError` (`invalid_id`)."""
-    found = _domain(session, account_id, _checked(name))
-    if found is None:
+    domain = _domain(session, account_id, _checked(name))
+    if domain is None:
         raise ServiceError("invalid_id", field="domain", detail=f"the account has no domain {name!r}")
-    return found
+    return domain
 
 
 def add_domain(
@@ -61,11 +61,13 @@ def note_findings(domain: Domain, findings: Sequence[Finding]) -> None:
     """
     moment = this_second()
     domain.checked_time = moment
-    domain.findings = {"records": [one.stored() for one in findings]}
-    states = {purpose: {one.state for one in findings if one.purpose == purpose} for purpose in ("spf", "dkim")}
-    if all("right" in found for found in states.values()):
+    domain.findings = {"records": [finding.stored() for finding in findings]}
+    states = {
+        purpose: {finding.state for finding in findings if finding.purpose == purpose} for purpose in ("spf", "dkim")
+    }
+    if all("right" in purpose_states for purpose_states in states.values()):
         domain.verified_time = domain.verified_time or moment
-    elif not domain.trusted and any(not found & {"right", "unknown"} for found in states.values()):
+    elif not domain.trusted and any(not purpose_states & {"right", "unknown"} for purpose_states in states.values()):
         domain.verified_time = None
 
 

@@ -9,7 +9,7 @@ from app.db.models import Account
 from app.errors import ServiceError
 from app.ids import id_in
 
-MOST_NAMED = 10
+MAX_NAMES = 10
 """Accounts that an error message lists by name."""
 
 
@@ -18,27 +18,27 @@ def all_accounts(session: Session) -> list[Account]:
     return list(session.scalars(select(Account).order_by(Account.name)))
 
 
-def find_account(session: Session, wanted: str | None) -> Account:
+def find_account(session: Session, name_or_id: str | None) -> Account:
     """The account with that name, else with that id; for None the only account that is no test account.
 
     Raises `ServiceError` (`invalid_id`) if it does not exist, or if there are several and none is named.
     """
-    if wanted is None:
+    if name_or_id is None:
         return _the_only_one(session)
-    found = session.scalars(select(Account).where(Account.name == wanted)).first()
-    if found is None and (account_id := id_in(wanted)) is not None:
-        found = session.get(Account, account_id)
-    if found is None:
-        raise ServiceError("invalid_id", field="account", detail=f"there is no account {wanted!r}")
-    return found
+    account = session.scalars(select(Account).where(Account.name == name_or_id)).first()
+    if account is None and (account_id := id_in(name_or_id)) is not None:
+        account = session.get(Account, account_id)
+    if account is None:
+        raise ServiceError("invalid_id", field="account", detail=f"there is no account {name_or_id!r}")
+    return account
 
 
 def _the_only_one(session: Session) -> Account:
     live = select(Account).where(Account.test_of.is_(None))
-    found = session.scalars(live.order_by(Account.name).limit(MOST_NAMED + 1)).all()
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    accounts = session.scalars(live.order_by(Account.name).limit(MAX_NAMES + 1)).all()
+    if len(accounts) == 1:
+        return accounts[0]
+    if not accounts:
         raise ServiceError("invalid_id", field="account", detail="there is no account yet")
-    names = ", ".join(one.name for one in found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")
+    names = ", ".join(account.name for account in accounts[:MAX_NAMES]) + (", …" if len(accounts) > MAX_NAMES else "")
     raise ServiceError("invalid_id", field="account", detail=f"there are several accounts, name one of them: {names}")

@@ -21,7 +21,7 @@ from app.names import check_name
 
 TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43,200}}")
 """43 characters of the URL-safe alphabet have 256 bits."""
-LONGEST_START = 225
+MAX_START_LENGTH = 225
 """Of a name to which an id is added."""
 
 
@@ -37,10 +37,10 @@ def key_named(session: Session, account_id: int, name: str) -> ApiKey | None:
 
 def find_key(session: Session, account_id: int, name: str) -> ApiKey:
     """The account's key of that name. Raises `ServiceError` (`invalid_id`)."""
-    found = key_named(session, account_id, name)
-    if found is None:
+    key = key_named(session, account_id, name)
+    if key is None:
         raise ServiceError("invalid_id", field="name", detail=f"the account has no key {name!r}")
-    return found
+    return key
 
 
 def key_with_token(session: Session, token: str) -> ApiKey | None:
@@ -102,7 +102,7 @@ def former_secrets(session: Session, account_id: int, name: str) -> list[ApiKey]
 
 
 def _give_name_away(session: Session, key: ApiKey) -> None:
-    key.former_name, key.name = key.name, f"{key.name[:LONGEST_START]} (id {key.id})"
+    key.former_name, key.name = key.name, f"{key.name[:MAX_START_LENGTH]} (id {key.id})"
     session.flush()
 
 
@@ -115,19 +115,19 @@ def _stored(
     token: str | None = None,
     expires: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    shown = token or new_token()
+    plain_token = token or new_token()
     key = ApiKey(
         account_id=account_id,
         name=name,
         access_level=access_level,
         expiry_time=expires,
         creation_time=this_second(),
-        token_hash=hash_token(shown),
-        token_hint=token_hint(shown),
+        token_hash=hash_token(plain_token),
+        token_hint=token_hint(plain_token),
     )
     session.add(key)
     session.flush()
-    return key, shown
+    return key, plain_token
 
 
 def replace_token(session: Session, key: ApiKey, token: str) -> None:
@@ -143,9 +143,9 @@ def revoke_key(session: Session, key: ApiKey) -> bool:
     """Revokes the key permanently, with the former secrets of its name; returns whether any was valid until now."""
     moment = now()
     ended = False
-    for one in (key, *former_secrets(session, key.account_id, key.name)):
-        ended = ended or (one.revoked_time is None and (one.valid_until is None or one.valid_until > moment))
-        one.revoked_time = one.revoked_time or this_second()
+    for secret in (key, *former_secrets(session, key.account_id, key.name)):
+        ended = ended or (secret.revoked_time is None and (secret.valid_until is None or secret.valid_until > moment))
+        secret.revoked_time = secret.revoked_time or this_second()
     return ended
 
 
@@ -159,8 +159,8 @@ def check_level(access_level: str) -> None:
 def check_token(session: Session, token: str, *, owner: ApiKey | None) -> None:
     """Raises `ServiceError` unless the token has 256 bits and belongs to no key but the owner."""
     if not TOKEN.fullmatch(token):
-        wanted = f"a token is {TOKEN_PREFIX} and at least 43 letters, digits, - or _ from a random source"
-        raise ServiceError("invalid_string", field="token", detail=wanted)
+        requirement = f"a token is {TOKEN_PREFIX} and at least 43 letters, digits, - or _ from a random source"
+        raise ServiceError("invalid_string", field="token", detail=requirement)
     holder = key_with_token(session, token)
     if holder is not None and holder is not owner:
         raise ServiceError("conflict", field="token", detail="this token belongs to another key")

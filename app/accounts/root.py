@@ -30,5 +30,5 @@ def show_root(principal: Principal, query: Query) -> dict[str, Any]:
         "access_token_creation_time": timestamp(principal.key_creation_time, query.zone),
         "access_token_expiry_time": None,
     }
-    shown = {name: value for name, value in properties.items() if query.fields is None or name in query.fields}
-    return {**shown, "_links": LINKS}
+    requested = {name: value for name, value in properties.items() if query.fields is None or name in query.fields}
+    return {**requested, "_links": LINKS}

@@ -33,8 +33,8 @@ MANAGE = "manage"
 another one nor have events sent elsewhere. Sessions have it that a link of the command line began."""
 
 
-LINK_ENDS = timedelta(minutes=5)
-MOST_SHOWN = 100
+LINK_LIFETIME = timedelta(minutes=5)
+MAX_SESSIONS = 100
 
 KEY_IS_VALID = or_(
     ConsoleSession.key_id.is_(None),
@@ -45,7 +45,7 @@ KEY_IS_VALID = or_(
         ApiKey.creation_time <= ConsoleSession.creation_time,
     ),
 )
-JOINED = (
+SELECT_SESSIONS = (
     select(
         *(ConsoleSession.id, ConsoleSession.account_id, ConsoleSession.key_id, ConsoleSession.name),
         *(ConsoleSession.creation_time, ConsoleSession.end_time),
@@ -59,7 +59,7 @@ JOINED = (
 
 
 @dataclass(frozen=True, slots=True)
-class SignedIn:
+class BrowserSession:
     """A browser that is signed in: `account_id` and `account_name` are None for an operator, `key_id` for one that a
     link has signed in. `name` is that of the key, or of the user who made the link."""
 
@@ -94,7 +94,7 @@ def make_link(transaction: Transaction, account: Account | None) -> str:
         token_hash=hash_token(token),
         account_id=account.id if account else None,
         made_by=actor.name,
-        end_time=now() + LINK_ENDS,
+        end_time=now() + LINK_LIFETIME,
     )
     transaction.add(link)
     transaction.flush()
@@ -115,12 +115,12 @@ def start_with_key(transaction: Transaction, key: Principal, lifetime: timedelta
 def start_with_link(transaction: Transaction, link_token: str, lifetime: timedelta) -> str:
     """Uses the link up, and starts its session; returns the token of that. Raises `ServiceError` (`not_found`) for a
     link that was used, or has ended."""
-    of_link = ConsoleLink.token_hash == hash_token(link_token), ConsoleLink.end_time > now()
-    used = delete(ConsoleLink).where(*of_link).returning(ConsoleLink.account_id, ConsoleLink.made_by)
-    found = transaction.execute(used).first()
-    if found is None:
+    is_valid_link = ConsoleLink.token_hash == hash_token(link_token), ConsoleLink.end_time > now()
+    used = delete(ConsoleLink).where(*is_valid_link).returning(ConsoleLink.account_id, ConsoleLink.made_by)
+    link = transaction.execute(used).first()
+    if link is None:
         raise ServiceError("not_found", detail="This link was used already, or is older than five minutes.")
-    return _start(transaction, found.account_id, None, found.made_by, lifetime)
+    return _start(transaction, link.account_id, None, link.made_by, lifetime)
 
 
 def _start(transaction: Transaction, account_id: int | None, key_id: int | None, name: str, lifetime: timedelta) -> str:
@@ -139,13 +139,13 @@ def _start(transaction: Transaction, account_id: int | None, key_id: int | None,
     return token
 
 
-def find_session(session: Session, token: str) -> SignedIn | None:
+def find_session(session: Session, token: str) -> BrowserSession | None:
     """Who is signed in with the token; None if nobody is: it is unknown, it has ended, or its key has."""
-    of_token = ConsoleSession.token_hash == hash_token(token), ConsoleSession.end_time > now()
-    row = session.execute(JOINED.where(*of_token)).first()
+    is_valid_session = ConsoleSession.token_hash == hash_token(token), ConsoleSession.end_time > now()
+    row = session.execute(SELECT_SESSIONS.where(*is_valid_session)).first()
     if row is None or (row.valid_until is not None and row.valid_until <= now()):
         return None
-    return SignedIn(
+    return BrowserSession(
         session_id=row.id,
         account_id=row.account_id,
         account_name=row.account_name,
@@ -177,5 +177,5 @@ def end_session(transaction: Transaction, session_id: int) -> bool:
 
 def list_sessions(session: Session) -> Sequence[Row[Any]]:
     """The newest sessions that have not ended, over all accounts."""
-    newest = JOINED.where(ConsoleSession.end_time > now()).order_by(ConsoleSession.id.desc())
-    return session.execute(newest.limit(MOST_SHOWN)).all()
+    newest = SELECT_SESSIONS.where(ConsoleSession.end_time > now()).order_by(ConsoleSession.id.desc())
+    return session.execute(newest.limit(MAX_SESSIONS)).all()

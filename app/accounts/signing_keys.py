@@ -19,10 +19,10 @@ from app.secret_keys import encrypt
 from app.transports.email.dkim import ALGORITHMS, NewKey, imported_key, new_key, record_name
 
 PENDING, ACTIVE, RETIRED = "pending", "active", "retired"
-RETIRED_KEYS_KEPT = timedelta(days=7)
+RETIRED_KEY_LIFETIME = timedelta(days=7)
 """Receivers verify a mail when it arrives; some mails are on their way for days."""
-LONGEST_SELECTOR = 63
-LONGEST_NAME = 253
+MAX_SELECTOR_LENGTH = 63
+MAX_NAME_LENGTH = 253
 _LABEL = r"(?!-)[a-z0-9-]+(?<!-)"
 _SELECTOR = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
@@ -63,8 +63,8 @@ def add_key(session: Session, domain: Domain, secret_key: str, key: NewKey, stat
 
 def check_selector(selector: str, domain: str) -> None:
     """Raises `ServiceError` (`invalid_string`) for a selector that cannot be part of a name."""
-    is_name = len(selector) <= LONGEST_SELECTOR and _SELECTOR.fullmatch(selector)
-    if not is_name or len(record_name(domain, selector)) > LONGEST_NAME:
+    is_name = len(selector) <= MAX_SELECTOR_LENGTH and _SELECTOR.fullmatch(selector)
+    if not is_name or len(record_name(domain, selector)) > MAX_NAME_LENGTH:
         detail = f"{selector!r} is not a selector such as mail-2027: lower-case letters, digits, - and dots"
         raise ServiceError("invalid_string", field="selector", detail=detail)
 
@@ -90,10 +90,10 @@ def _check_free(session: Session, domain: Domain, key: NewKey) -> None:
 def keys_of_domains(session: Session, domain_ids: Collection[int]) -> dict[int, list[DkimKey]]:
     """The keys of each domain, RSA first; one select."""
     statement = select(DkimKey).where(DkimKey.domain_id.in_(domain_ids)).order_by(DkimKey.algorithm.desc(), DkimKey.id)
-    found: dict[int, list[DkimKey]] = defaultdict(list)
+    keys_by_domain: dict[int, list[DkimKey]] = defaultdict(list)
     for key in session.scalars(statement):
-        found[key.domain_id].append(key)
-    return found
+        keys_by_domain[key.domain_id].append(key)
+    return keys_by_domain
 
 
 def published_keys(keys: Iterable[DkimKey]) -> list[DkimKey]:
@@ -117,7 +117,9 @@ def import_key(session: Session, domain: Domain, secret_key: str, selector: str,
         raise ServiceError("invalid_string", field="private_key", detail=str(error)) from None
     if _is_known(session, domain, key):
         return False
-    has_active = any(one.state == ACTIVE and one.algorithm == key.algorithm for one in _keys(session, domain))
+    has_active = any(
+        signing_key.state == ACTIVE and signing_key.algorithm == key.algorithm for signing_key in _keys(session, domain)
+    )
     if has_active:
         _check_none_pending(session, domain, key.algorithm)
     add_key(session, domain, secret_key, key, PENDING if has_active else ACTIVE)
@@ -126,7 +128,7 @@ def import_key(session: Session, domain: Domain, secret_key: str, selector: str,
 
 def take_up_published_keys(session: Session, domain: Domain, findings: Sequence[Finding]) -> None:
     """The pending keys whose records were found sign from now on, in place of those of the same algorithm."""
-    right = {one.name for one in findings if one.purpose == "dkim" and one.state == "right"}
+    right = {finding.name for finding in findings if finding.purpose == "dkim" and finding.state == "right"}
     for key in _keys(session, domain):
         if key.state == PENDING and record_name(domain.name, key.selector) in right:
             _take_up(session, domain, key)
@@ -135,10 +137,10 @@ def take_up_published_keys(session: Session, domain: Domain, findings: Sequence[
 def remove_key(session: Session, domain: Domain, selector: str) -> None:
     """Deletes a key. Raises `ServiceError` for the only one that signs, and for an unknown selector."""
     keys = _keys(session, domain)
-    key = next((one for one in keys if one.selector == selector), None)
+    key = next((signing_key for signing_key in keys if signing_key.selector == selector), None)
     if key is None:
         raise ServiceError("invalid_id", field="selector", detail=f"{domain.name} has no key {selector!r}")
-    if key.state == ACTIVE and sum(one.state == ACTIVE for one in keys) == 1:
+    if key.state == ACTIVE and sum(signing_key.state == ACTIVE for signing_key in keys) == 1:
         detail = (
             f"{selector} is the only key that signs mail of {domain.name}; `{COMMAND_LINE} domains rotate` replaces it"
         )

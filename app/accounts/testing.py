@@ -38,12 +38,12 @@ def test_account_of(session: Session, account: Account) -> Account | None:
 
 def find_test_account(session: Session, account: Account) -> Account:
     """The test account. Raises `ServiceError` (`invalid_id`) if the account has none yet."""
-    found = test_account_of(session, account)
-    if found is None:
+    test_account = test_account_of(session, account)
+    if test_account is None:
         making = f"`{COMMAND_LINE} keys create NAME --level LEVEL --test` makes the first"
         detail = f"the account {account.name!r} has no test keys yet; {making}"
         raise ServiceError("invalid_id", field="account", detail=detail)
-    return found
+    return test_account
 
 
 def refreshed_test_account(transaction: Transaction, account: Account) -> Account:
@@ -75,10 +75,10 @@ def _create(session: Session, account: Account) -> Account:
     if account_named(session, name) is not None:
         detail = f"there is an account {name!r}, which is no test account: give it another name"
         raise ServiceError("conflict", field="name", detail=detail)
-    found = Account(name=name, test_of=account.id, creation_time=moment, last_modified_time=moment)
-    session.add(found)
+    test_account = Account(name=name, test_of=account.id, creation_time=moment, last_modified_time=moment)
+    session.add(test_account)
     session.flush()
-    return found
+    return test_account
 
 
 def _rows(session: Session, model: type[Row], account: Account) -> Sequence[Row]:
@@ -101,15 +101,15 @@ def _set(row: Base, values: Mapping[str, Any]) -> bool:
 
 
 def _make_equal(
-    session: Session, model: type[Base], present: Mapping[Any, Base], wanted: Mapping[Any, Mapping[str, Any]]
+    session: Session, model: type[Base], present: Mapping[Any, Base], values_by_key: Mapping[Any, Mapping[str, Any]]
 ) -> bool:
     """Makes the rows those that are wanted, by their keys; returns whether anything changed."""
-    missing = [model(**values) for key, values in wanted.items() if key not in present]
-    further = [row for key, row in present.items() if key not in wanted]
+    missing = [model(**values) for key, values in values_by_key.items() if key not in present]
+    further = [row for key, row in present.items() if key not in values_by_key]
     session.add_all(missing)
     for row in further:
         session.delete(row)
-    changes = [_set(present[key], values) for key, values in wanted.items() if key in present]
+    changes = [_set(present[key], values) for key, values in values_by_key.items() if key in present]
     session.flush()
     return bool(missing or further) or any(changes)
 
@@ -119,38 +119,38 @@ def _copy_named(session: Session, model: type[List] | type[Message], account: Ac
     it."""
     # A test account has no automations: a copy of the mark would only cost.
     unlike = {"has_automations": False} if model is List else {}
-    wanted = {
+    values_by_key = {
         row.id: _values(row, test, id=copied_id(row.id), copy_of=row.id, **unlike)
         for row in _rows(session, model, account)
     }
-    present = {row.copy_of: row for row in _rows(session, model, test) if row.copy_of in wanted}
-    return _make_equal(session, model, present, wanted)
+    present = {row.copy_of: row for row in _rows(session, model, test) if row.copy_of in values_by_key}
+    return _make_equal(session, model, present, values_by_key)
 
 
 def _copy_fields(session: Session, account: Account, test: Account) -> bool:
     """A copy of a list has exactly the fields of the original."""
-    wanted = {
+    values_by_key = {
         (copied_id(row.list_id), row.key): _values(row, test, list_id=copied_id(row.list_id))
         for row in _rows(session, ListField, account)
     }
-    copies = {list_id for list_id, _ in wanted} | {copied_id(row.id) for row in _rows(session, List, account)}
+    copies = {list_id for list_id, _ in values_by_key} | {copied_id(row.id) for row in _rows(session, List, account)}
     present = {(row.list_id, row.key): row for row in _rows(session, ListField, test) if row.list_id in copies}
-    return _make_equal(session, ListField, present, wanted)
+    return _make_equal(session, ListField, present, values_by_key)
 
 
 def _copy_senders(session: Session, account: Account, test: Account) -> bool:
-    wanted = {
+    values_by_key = {
         row.address: _values(row, test, list_id=None if row.list_id is None else copied_id(row.list_id))
         for row in _rows(session, SmsSender, account)
     }
-    return _make_equal(session, SmsSender, {row.address: row for row in _rows(session, SmsSender, test)}, wanted)
+    return _make_equal(session, SmsSender, {row.address: row for row in _rows(session, SmsSender, test)}, values_by_key)
 
 
 def _copy_domains(session: Session, account: Account, test: Account) -> bool:
     """With their keys, so that captured mails are signed like others."""
     originals = _rows(session, Domain, account)
-    wanted = {row.name: _values(row, test) for row in originals}
-    changed = _make_equal(session, Domain, {row.name: row for row in _rows(session, Domain, test)}, wanted)
+    values_by_key = {row.name: _values(row, test) for row in originals}
+    changed = _make_equal(session, Domain, {row.name: row for row in _rows(session, Domain, test)}, values_by_key)
     copies = {row.name: row.id for row in _rows(session, Domain, test)}
     ids = {row.id: copies[row.name] for row in originals}
     keys = {

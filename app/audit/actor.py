@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 ActorKind = Literal["key", "command", "service"]
 ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ def command_actor(command: str, environ: Mapping[str, str] = os.environ) -> Acto
     """The user who runs a command; behind `sudo`, with the one who did."""
     user, invoker = _user(), environ.get("SUDO_USER", "")
     name = f"{user} ({invoker})" if invoker and invoker != user and invoker.isprintable() else user
-    return Actor("command", name[:LONGEST_NAME], source=socket.gethostname(), via=command, request_id=uuid.uuid4().hex)
+    return Actor(
+        "command", name[:MAX_NAME_LENGTH], source=socket.gethostname(), via=command, request_id=uuid.uuid4().hex
+    )
 
 
 def _user() -> str:

@@ -15,7 +15,7 @@ from sqlalchemy import event, inspect
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.util import identity_key
 
-from app.audit.record import Act, ObjectKey, Pending, pending_of
+from app.audit.record import Act, ObjectKey, PendingActs, pending_of
 from app.audit.values import Change, host_of, shown_change
 from app.db.database import Transaction
 from app.db.models import (
@@ -42,12 +42,12 @@ from app.db.models.base import CONFIDENTIAL, PLACE
 OldAndNew = Mapping[str, tuple[Any, Any]]
 """Column -> its values before and after an update."""
 Verb = Callable[[OldAndNew], str | None]
-TIMES = frozenset({"creation_time", "last_modified_time"})
-OF_THE_ROW = frozenset({"id", "account_id", *TIMES})
+TIME_COLUMNS = frozenset({"creation_time", "last_modified_time"})
+UNRECORDED_COLUMNS = frozenset({"id", "account_id", *TIME_COLUMNS})
 
 
 @dataclass(frozen=True, slots=True)
-class PartOf:
+class PartTable:
     """Rows that are parts of another one, such as the fields of a list: their changes are changes of the row of `model`
     that their `column` names, under the name `parts`."""
 
@@ -57,15 +57,15 @@ class PartOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditedTable:
     """How changes of the rows of a table are recorded."""
 
     kind: str
     name: Callable[[Any], str | None]
-    unrecorded: frozenset[str] = OF_THE_ROW
+    unrecorded: frozenset[str] = UNRECORDED_COLUMNS
     verb: Verb = lambda _: None
     """What an update is called where "updated" says too little."""
-    part_of: PartOf | None = None
+    part_of: PartTable | None = None
 
     def account_of(self, row: Any) -> int | None:
         """The account of the row; None for what belongs to the installation."""
@@ -114,9 +114,9 @@ def _sender_name(row: SmsSender) -> str | None:
     return row.address if row.kind == "alphanumeric" else None
 
 
-AUDITED: dict[type[Base], Audited] = {
-    Account: Audited("account", _name, unrecorded=columns("id", "has_digests", *TIMES)),
-    ApiKey: Audited(
+AUDITED_TABLES: dict[type[Base], AuditedTable] = {
+    Account: AuditedTable("account", _name, unrecorded=columns("id", "has_digests", *TIME_COLUMNS)),
+    ApiKey: AuditedTable(
         "key",
         _name,
         unrecorded=columns(
@@ -124,7 +124,7 @@ AUDITED: dict[type[Base], Audited] = {
         ),
         verb=_key_verb,
     ),
-    Domain: Audited(
+    Domain: AuditedTable(
         "domain",
         _name,
         unrecorded=columns(
@@ -133,24 +133,24 @@ AUDITED: dict[type[Base], Audited] = {
         ),
         verb=_domain_verb,
     ),
-    DkimKey: Audited(
+    DkimKey: AuditedTable(
         "domain",
         lambda row: str(row.selector),
         unrecorded=columns(
             *("id", "account_id", "domain_id", "selector", "public_key", "creation_time", "retired_time")
         ),
-        part_of=PartOf(Domain, "domain_id", "dkim_keys"),
+        part_of=PartTable(Domain, "domain_id", "dkim_keys"),
     ),
-    SmsSender: Audited("sender", _sender_name, unrecorded=columns("id", "account_id", "creation_time")),
-    List: Audited("list", _name, unrecorded=OF_THE_ROW | {"has_automations", "copy_of"}),
-    ListField: Audited(
+    SmsSender: AuditedTable("sender", _sender_name, unrecorded=columns("id", "account_id", "creation_time")),
+    List: AuditedTable("list", _name, unrecorded=UNRECORDED_COLUMNS | {"has_automations", "copy_of"}),
+    ListField: AuditedTable(
         "list",
         _name,
         unrecorded=columns("id", "account_id", "list_id", "position", "name", "key"),
-        part_of=PartOf(List, "list_id", "fields"),
+        part_of=PartTable(List, "list_id", "fields"),
     ),
-    Message: Audited("message", _name, unrecorded=OF_THE_ROW | {"copy_of"}),
-    Webhook: Audited(
+    Message: AuditedTable("message", _name, unrecorded=UNRECORDED_COLUMNS | {"copy_of"}),
+    Webhook: AuditedTable(
         "webhook",
         lambda row: host_of(row.url),
         unrecorded=columns(
@@ -159,29 +159,29 @@ AUDITED: dict[type[Base], Audited] = {
             *("outage_reported_time", "held_to", "barred"),
         ),
     ),
-    WebhookSecret: Audited(
+    WebhookSecret: AuditedTable(
         "webhook",
         lambda row: str(row.key_id),
         unrecorded=columns("id", "account_id", "webhook_id", "key_id", "creation_time"),
-        part_of=PartOf(Webhook, "webhook_id", "secrets"),
+        part_of=PartTable(Webhook, "webhook_id", "secrets"),
     ),
-    Transport: Audited("transport", _name, unrecorded=columns("id", *TIMES)),
-    TransportAccount: Audited(
+    Transport: AuditedTable("transport", _name, unrecorded=columns("id", *TIME_COLUMNS)),
+    TransportAccount: AuditedTable(
         "transport",
         lambda row: f"account {row.account_id}",
         unrecorded=columns("transport_id", "account_id"),
-        part_of=PartOf(Transport, "transport_id", "allowed"),
+        part_of=PartTable(Transport, "transport_id", "allowed"),
     ),
-    Route: Audited("route", _name, unrecorded=columns("id", *TIMES)),
-    SendPause: Audited(
+    Route: AuditedTable("route", _name, unrecorded=columns("id", *TIME_COLUMNS)),
+    SendPause: AuditedTable(
         "pause",
         lambda row: row.domain,
         unrecorded=columns("id", "account_id", "creation_time", "paused_by", "resumed_time"),
     ),
-    Automation: Audited(
+    Automation: AuditedTable(
         "automation",
         _name,
-        unrecorded=OF_THE_ROW | {"paused_time", "release", "shifted_seconds"},
+        unrecorded=UNRECORDED_COLUMNS | {"paused_time", "release", "shifted_seconds"},
         verb=_automation_verb,
     ),
 }
@@ -190,13 +190,17 @@ AUDITED: dict[type[Base], Audited] = {
 @cache
 def shown_columns(model: type[Base]) -> frozenset[str]:
     """The columns that an entry shows with their values."""
-    names = {one.name for one in table_of(model).columns if not (one.info.get(CONFIDENTIAL) or one.info.get(PLACE))}
-    return frozenset(names) - AUDITED[model].unrecorded
+    names = {
+        column.name
+        for column in table_of(model).columns
+        if not (column.info.get(CONFIDENTIAL) or column.info.get(PLACE))
+    }
+    return frozenset(names) - AUDITED_TABLES[model].unrecorded
 
 
-# Notices what the ORM writes to the tables that are `AUDITED`, in every transaction of this process.
+# Notices what the ORM writes to the tables that are `AUDITED_TABLES`, in every transaction of this process.
 
-EMPTY: tuple[Any, ...] = (None, "", [], False)
+EMPTY_VALUES: tuple[Any, ...] = (None, "", [], False)
 """Values that are not worth a word when a row is created."""
 
 
@@ -215,30 +219,30 @@ def _after_flush(session: Session, _context: object) -> None:
         *((row, _note_updated) for row in session.dirty),
         *((row, _note_deleted) for row in session.deleted),
     ):
-        audited = AUDITED.get(type(row))
+        audited = AUDITED_TABLES.get(type(row))
         if audited is not None:
             note(session, pending_of(session), audited, row)
 
 
-def _note_created(session: Transaction, pending: Pending, audited: Audited, row: Any) -> None:
+def _note_created(session: Transaction, pending: PendingActs, audited: AuditedTable, row: Any) -> None:
     if audited.part_of is not None:
         act = _act_on_whole(session, pending, audited, audited.part_of, row)
         _merge(act, [shown_change(audited.part_of.parts, new=audited.name(row))])
         return
     model: type[Base] = type(row)
-    names = (name for name in sorted(shown_columns(model)) if getattr(row, name) not in EMPTY)
+    names = (name for name in sorted(shown_columns(model)) if getattr(row, name) not in EMPTY_VALUES)
     changes = [shown_change(name, new=getattr(row, name)) for name in names]
     pending.noticed[_key(audited, row)] = _act(audited, row, "created", changes)
 
 
-def _note_updated(session: Transaction, pending: Pending, audited: Audited, row: Any) -> None:
+def _note_updated(session: Transaction, pending: PendingActs, audited: AuditedTable, row: Any) -> None:
     changed = _changed(row)
     verb, changes = audited.verb(changed), list(_shown(type(row), changed))
     if not changes and verb is None:
         return
     if audited.part_of is not None:
         prefix = f"{audited.part_of.parts}.{audited.name(row)}"
-        named: list[Change] = [{**one, "field": f"{prefix}.{one['field']}"} for one in changes]
+        named: list[Change] = [{**change, "field": f"{prefix}.{change['field']}"} for change in changes]
         _merge(_act_on_whole(session, pending, audited, audited.part_of, row), named)
         return
     act = pending.noticed.setdefault(_key(audited, row), _act(audited, row, "updated", [], changed))
@@ -247,47 +251,49 @@ def _note_updated(session: Transaction, pending: Pending, audited: Audited, row:
         act.action = f"{audited.kind}.{verb}"
 
 
-def _note_deleted(session: Transaction, pending: Pending, audited: Audited, row: Any) -> None:
+def _note_deleted(session: Transaction, pending: PendingActs, audited: AuditedTable, row: Any) -> None:
     if audited.part_of is not None:
         act = _act_on_whole(session, pending, audited, audited.part_of, row)
         _merge(act, [shown_change(audited.part_of.parts, old=audited.name(row))])
         return
-    known = pending.noticed.pop(_key(audited, row), None)
-    if known is None or not known.action.endswith(".created"):
+    noticed = pending.noticed.pop(_key(audited, row), None)
+    if noticed is None or not noticed.action.endswith(".created"):
         pending.noticed[_key(audited, row)] = _act(audited, row, "deleted", [])
 
 
-def _key(audited: Audited, row: Any) -> ObjectKey:
+def _key(audited: AuditedTable, row: Any) -> ObjectKey:
     return audited.kind, str(row.id)
 
 
-def _act(audited: Audited, row: Any, verb: str, changes: list[Change], changed: OldAndNew | None = None) -> Act:
+def _act(audited: AuditedTable, row: Any, verb: str, changes: list[Change], changed: OldAndNew | None = None) -> Act:
     """An act on the row, under the name that the row had before."""
     old_name, _ = (changed or {}).get("name", (None, None))
     name = old_name or audited.name(row)
     return Act(f"{audited.kind}.{verb}", audited.account_of(row), row.id, name, changes=changes)
 
 
-def _act_on_whole(session: Transaction, pending: Pending, audited: Audited, part_of: PartOf, row: Any) -> Act:
+def _act_on_whole(
+    session: Transaction, pending: PendingActs, audited: AuditedTable, part_of: PartTable, row: Any
+) -> Act:
     """The act that the change of a part belongs to. The session has the whole, with which every change begins."""
     whole_id = getattr(row, part_of.column)
     key = audited.kind, str(whole_id)
     if key not in pending.noticed:
         whole = session.identity_map.get(identity_key(part_of.model, whole_id))
-        name = None if whole is None else AUDITED[part_of.model].name(whole)
+        name = None if whole is None else AUDITED_TABLES[part_of.model].name(whole)
         pending.noticed[key] = Act(f"{audited.kind}.updated", audited.account_of(row), whole_id, name)
     return pending.noticed[key]
 
 
 def _changed(row: Base) -> dict[str, tuple[Any, Any]]:
     """The columns whose values differ from before."""
-    found = {}
+    old_and_new = {}
     for attribute in inspect(row).attrs:
         history = attribute.history
         old, new = _only(history.deleted), _only(history.added)
         if history.has_changes() and old != new:
-            found[attribute.key] = (old, new)
-    return found
+            old_and_new[attribute.key] = (old, new)
+    return old_and_new
 
 
 def _only(values: Any) -> Any:
@@ -298,14 +304,14 @@ def _shown(model: type[Base], changed: OldAndNew) -> Iterator[Change]:
     for name, (old, new) in sorted(changed.items()):
         if name in shown_columns(model):
             yield shown_change(name, old=old, new=new)
-        elif name not in AUDITED[model].unrecorded:
+        elif name not in AUDITED_TABLES[model].unrecorded:
             yield {"field": name}
 
 
 def _merge(act: Act, changes: list[Change]) -> None:
     """Adds changes to an act; a later value of a field replaces the earlier one."""
     for change in changes:
-        earlier = next((one for one in act.changes if one["field"] == change["field"] and "new" in one), None)
+        earlier = next((noted for noted in act.changes if noted["field"] == change["field"] and "new" in noted), None)
         if earlier is not None and "old" in change and "new" in change:
             earlier["new"] = change["new"]
         else:

@@ -53,7 +53,7 @@ AUDIT_ENTRIES = Shape(
     resource=Resource(
         name="audit entry",
         collection="audit_entries",
-        filters={one.name: one for one in FILTERS},
+        filters={filter_.name: filter_ for filter_ in FILTERS},
         fields=tuple(PROPERTIES),
     ),
     properties=PROPERTIES,
@@ -83,10 +83,10 @@ class ActOnAddress:
 
 def acts_on_address(session: Session, account_id: int, digests: Sequence[str], limit: int) -> list[ActOnAddress]:
     """The latest acts of adding or removing suppressions of the address with these keyed hashes."""
-    of_address = AuditEntry.account_id == account_id, in_json(AuditEntry.address_digest, digests)
-    latest = select(AuditEntry).where(*of_address, AuditEntry.object == "suppression")
-    found = session.scalars(latest.order_by(AuditEntry.time.desc(), AuditEntry.id.desc()).limit(limit))
-    return [ActOnAddress(one.time, one.action, one.changes, _actor(one)) for one in found]
+    is_of_address = AuditEntry.account_id == account_id, in_json(AuditEntry.address_digest, digests)
+    latest = select(AuditEntry).where(*is_of_address, AuditEntry.object == "suppression")
+    entries = session.scalars(latest.order_by(AuditEntry.time.desc(), AuditEntry.id.desc()).limit(limit))
+    return [ActOnAddress(entry.time, entry.action, entry.changes, _actor(entry)) for entry in entries]
 
 
 def _actor(entry: AuditEntry) -> Actor:

@@ -50,7 +50,7 @@ OBJECTS = tuple(ACTIONS_BY_OBJECT)
 ACTIONS = tuple(f"{kind}.{verb}" for kind, verbs in ACTIONS_BY_OBJECT.items() for verb in verbs)
 
 
-PENDING = "audit"
+PENDING_KEY = "audit"
 
 ObjectKey = tuple[str, str]
 """Kind and id of what was acted on."""
@@ -121,7 +121,7 @@ def recorded_as_one(transaction: Transaction, act: Act) -> Iterator[None]:
         pending.noticed = kept
 
 
-class Pending:
+class PendingActs:
     """The acts of a transaction; called at its end, it inserts them."""
 
     def __init__(self, transaction: Transaction) -> None:
@@ -152,9 +152,9 @@ class Pending:
         return [*noticed.values(), *self.recorded]
 
 
-def pending_of(transaction: Transaction) -> Pending:
+def pending_of(transaction: Transaction) -> PendingActs:
     """The acts of the transaction so far."""
-    pending = transaction.at_commit.get(PENDING)
-    if not isinstance(pending, Pending):
-        pending = transaction.at_commit[PENDING] = Pending(transaction)
+    pending = transaction.at_commit.get(PENDING_KEY)
+    if not isinstance(pending, PendingActs):
+        pending = transaction.at_commit[PENDING_KEY] = PendingActs(transaction)
     return pending

@@ -41,8 +41,10 @@ def seal_next(transaction: Transaction, secret_keys: SecretKeys, settled: int, m
     _lock(transaction)
     last = transaction.execute(select(SEALS).order_by(SEALS.c.number.desc()).limit(1)).mappings().first()
     number, last_id, last_hash = (last["number"], last["entry_id"], last["hash"]) if last else (0, 0, "")
-    found = select(ENTRIES).where(ENTRIES.c.id > last_id, ENTRIES.c.id <= settled).order_by(ENTRIES.c.id).limit(most)
-    entries = [dict(one) for one in transaction.execute(found).mappings()]
+    statement = (
+        select(ENTRIES).where(ENTRIES.c.id > last_id, ENTRIES.c.id <= settled).order_by(ENTRIES.c.id).limit(most)
+    )
+    entries = [dict(row) for row in transaction.execute(statement).mappings()]
     if not entries:
         return 0
     key_id, key = _key_in_use(transaction, secret_keys)
@@ -60,31 +62,31 @@ def keep_checkpoints(transaction: Transaction, secret_keys: SecretKeys, entry_id
     """Before these entries are deleted: makes their seals checkpoints, of which one takes in those beside it. Entries
     that are not sealed need none."""
     _lock(transaction)
-    found = select(SEALS).where(in_json(SEALS.c.entry_id, entry_ids), SEALS.c.purged_time.is_(None))
-    purged = [dict(one) for one in transaction.execute(found).mappings()]
+    statement = select(SEALS).where(in_json(SEALS.c.entry_id, entry_ids), SEALS.c.purged_time.is_(None))
+    purged = [dict(row) for row in transaction.execute(statement).mappings()]
     if not purged:
         return
-    before = in_json(SEALS.c.number, [one["number"] - 1 for one in purged])
-    after = in_json(SEALS.c.first_number, [one["number"] + 1 for one in purged])
+    before = in_json(SEALS.c.number, [seal["number"] - 1 for seal in purged])
+    after = in_json(SEALS.c.first_number, [seal["number"] + 1 for seal in purged])
     beside = select(SEALS).where(SEALS.c.purged_time.is_not(None), or_(before, after))
-    runs = _runs([*purged, *(dict(one) for one in transaction.execute(beside).mappings())])
+    runs = _runs([*purged, *(dict(row) for row in transaction.execute(beside).mappings())])
     key_id, key = _key_in_use(transaction, secret_keys)
-    replaced = [one["number"] for run in runs for one in run]
+    replaced = [seal["number"] for run in runs for seal in run]
     transaction.connection().execute(delete(SEALS).where(in_json(SEALS.c.number, replaced)))
     made = {"key_id": key_id, "purged_time": this_second()}
     kept = [{**run[-1], **made, "first_number": run[0]["first_number"]} for run in runs]
-    insert_rows(transaction, AuditSeal, [{**one, "purged_mark": purged_mark(key, one)} for one in kept])
+    insert_rows(transaction, AuditSeal, [{**seal, "purged_mark": purged_mark(key, seal)} for seal in kept])
 
 
 def seal_keys(rows: Sequence[Row[int, str]], secret_keys: SecretKeys) -> dict[int, bytes]:
     """The keys of seals by their ids, without those that cannot be decrypted."""
-    found = {}
+    keys = {}
     for key_id, stored in rows:
         try:
-            found[key_id] = decrypt(secret_keys, stored).encode()
+            keys[key_id] = decrypt(secret_keys, stored).encode()
         except SecretUnreadable:
             continue
-    return found
+    return keys
 
 
 STORED_KEYS = select(DigestKey.id, DigestKey.key).where(DigestKey.id >= FIRST_KEY).order_by(DigestKey.id)
@@ -111,7 +113,7 @@ def _key_in_use(transaction: Transaction, secret_keys: SecretKeys) -> tuple[int,
 def _runs(seals: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     """The seals in their order, those together whose numbers follow each other."""
     runs: list[list[Mapping[str, Any]]] = []
-    for seal in sorted(seals, key=lambda one: int(one["number"])):
+    for seal in sorted(seals, key=lambda seal: int(seal["number"])):
         if runs and runs[-1][-1]["number"] + 1 == seal["first_number"]:
             runs[-1].append(seal)
         else:

@@ -11,10 +11,10 @@ import orjson
 
 from app.clock import timestamp
 
-LONGEST = 1000
+MAX_VALUE_BYTES = 1000
 """Bytes of a value as JSON; of a longer one only the field is named."""
-MASKED = "(address)"
-FEWEST_DIGITS, MOST_DIGITS = 9, 15
+ADDRESS_MASK = "(address)"
+MIN_DIGITS, MAX_DIGITS = 9, 15
 """Of a word that may be a mobile number. A date has eight."""
 PUNCTUATION = str.maketrans("", "", "+-()./,;:")
 
@@ -29,17 +29,17 @@ class Change(TypedDict, total=False):
 
 def shown_change(field: str, **values: Any) -> Change:
     """A change with its values `old` and `new`, as far as they fit into an entry."""
-    shown = {name: _shown(value) for name, value in values.items()}
-    is_short = all(len(orjson.dumps(value)) <= LONGEST for value in shown.values())
+    shown_values = {name: _shown(value) for name, value in values.items()}
+    is_short = all(len(orjson.dumps(value)) <= MAX_VALUE_BYTES for value in shown_values.values())
     change: Change = {"field": without_addresses(field)}
     if is_short:
-        change.update(shown)  # type: ignore[typeddict-item]
+        change.update(shown_values)  # type: ignore[typeddict-item]
     return change
 
 
 def without_addresses(text: str) -> str:
     """The text with each word masked that looks like an email address or a mobile number: names are free text."""
-    return " ".join(MASKED if _may_be_address(word) else word for word in text.split(" "))
+    return " ".join(ADDRESS_MASK if _may_be_address(word) else word for word in text.split(" "))
 
 
 def host_of(url: str) -> str | None:
@@ -49,7 +49,7 @@ def host_of(url: str) -> str | None:
 
 def _may_be_address(word: str) -> bool:
     digits = word.translate(PUNCTUATION)
-    return "@" in word or (FEWEST_DIGITS <= len(digits) <= MOST_DIGITS and digits.isdigit())
+    return "@" in word or (MIN_DIGITS <= len(digits) <= MAX_DIGITS and digits.isdigit())
 
 
 def _shown(value: Any) -> Any:
@@ -58,7 +58,7 @@ def _shown(value: Any) -> Any:
     if isinstance(value, str):
         return without_addresses(value)
     if isinstance(value, list | tuple):
-        return [_shown(one) for one in value]
+        return [_shown(element) for element in value]
     if isinstance(value, dict):
-        return {str(name): _shown(one) for name, one in value.items()}
+        return {str(name): _shown(element) for name, element in value.items()}
     return value

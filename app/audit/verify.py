@@ -20,7 +20,7 @@ from app.settings import Settings, parse_retention
 
 PAGE = 1000
 """Seals that are read at once."""
-MOST_BREAKS = 100
+MAX_BREAKS = 100
 """That are named; the first is the one that matters."""
 
 ENTRY_CHANGED = "the entry was changed"
@@ -33,8 +33,8 @@ OTHER_SEAL = "the seal is not the one that was noted"
 
 Seal = Mapping[str, Any]
 Entry = Mapping[str, Any]
-NUMBERS, TEXTS = ("first_number", "entry_id", "key_id"), ("digest", "hash")
-UNDECODABLE = "Could not decode"
+NUMBER_COLUMNS, TEXT_COLUMNS = ("first_number", "entry_id", "key_id"), ("digest", "hash")
+DECODING_ERROR = "Could not decode"
 """Of SQLite, about text that is not UTF-8."""
 
 
@@ -63,7 +63,7 @@ class NotedSeal(NamedTuple):
 
 
 @dataclass(slots=True)
-class Verified:
+class Verification:
     """What verifying has found. `purged` entries were deleted by the retention, the last of them at `purged_time`;
     `waiting` ones are not sealed yet. `is_noted_purged`: the seal that was noted stands for a purged entry, so that it
     cannot be compared any more."""
@@ -79,7 +79,7 @@ class Verified:
 
 def verify(
     connection: Connection, settings: Settings, noted: NotedSeal | None = None, secret_keys: SecretKeys = ()
-) -> Verified:
+) -> Verification:
     """Compares all entries with their seals, a page at a time, in a transaction that sees one moment. `secret_keys` are
     those of the database, if they are not the ones of the settings."""
     stored = connection.execute(STORED_KEYS).all()
@@ -90,8 +90,8 @@ def verify(
             chain.add(number, seal, entries)
     chain.end(has_keys=bool(stored), passed_over=_passed_over(connection, chain.last_id))
     waiting = select(func.count()).select_from(ENTRIES).where(ENTRIES.c.id > chain.last_id)
-    chain.found.waiting = connection.execute(waiting).scalar_one()
-    return chain.found
+    chain.verification.waiting = connection.execute(waiting).scalar_one()
+    return chain.verification
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class _Chain:
     keys: Mapping[int, bytes]
     purged_before: datetime | None
     noted: NotedSeal | None
-    found: Verified = field(default_factory=Verified)
+    verification: Verification = field(default_factory=Verification)
     number: int = 0
     last_id: int = 0
     hashes: Sequence[str] = ("",)
@@ -127,27 +127,31 @@ class _Chain:
 
     def end(self, *, has_keys: bool, passed_over: Sequence[int]) -> None:
         """Adds what no seal shows: entries without one, seals that were noted or whose key there is."""
-        if has_keys and self.found.last is None:
+        if has_keys and self.verification.last is None:
             self._note(0, Break(None, None, SEAL_MISSING))
         if self.noted is not None and self.noted.number > self.number:
             self._note(self.last_id, Break(None, self.noted.number, SEAL_MISSING))
         for entry_id in passed_over:
             self._note(entry_id, Break(entry_id, None, SEAL_MISSING))
-        self.found.breaks = [one for _, one in sorted(self.breaks, key=lambda one: one[0])][:MOST_BREAKS]
+        self.verification.breaks = [
+            chain_break for _, chain_break in sorted(self.breaks, key=lambda entry_and_break: entry_and_break[0])
+        ][:MAX_BREAKS]
 
-    def _note(self, entry_id: int, found: Break) -> None:
-        if len(self.breaks) < 2 * MOST_BREAKS:
-            self.breaks.append((entry_id, found))
+    def _note(self, entry_id: int, chain_break: Break) -> None:
+        if len(self.breaks) < 2 * MAX_BREAKS:
+            self.breaks.append((entry_id, chain_break))
 
     def _count(self, seal: Seal, entries: Mapping[int, Entry | None]) -> None:
-        self.found.last = NotedSeal(seal["number"], seal["hash"])
+        self.verification.last = NotedSeal(seal["number"], seal["hash"])
         if seal["purged_time"] is not None:
-            self.found.purged += seal["number"] - seal["first_number"] + 1
-            self.found.purged_time = max(self.found.purged_time or seal["purged_time"], seal["purged_time"])
+            self.verification.purged += seal["number"] - seal["first_number"] + 1
+            self.verification.purged_time = max(
+                self.verification.purged_time or seal["purged_time"], seal["purged_time"]
+            )
         elif seal["entry_id"] in entries:
-            self.found.sealed += 1
+            self.verification.sealed += 1
         elif self._is_past_retention(seal):
-            self.found.purged += 1
+            self.verification.purged += 1
 
     def _compare(self, seal: Seal) -> None:
         if self.noted is None:
@@ -155,7 +159,7 @@ class _Chain:
         if seal["number"] == self.noted.number and seal["hash"] != self.noted.hash:
             self._note(seal["entry_id"], Break(seal["entry_id"], seal["number"], OTHER_SEAL))
         if seal["first_number"] <= self.noted.number < seal["number"]:
-            self.found.is_noted_purged = True
+            self.verification.is_noted_purged = True
 
     def _problem(self, seal: Seal, entries: Mapping[int, Entry | None]) -> str | None:
         """What is wrong with the seal or its entry, if anything is."""
@@ -168,7 +172,7 @@ class _Chain:
             return KEY_MISSING
         if seal["purged_time"] is not None:
             return None if seal["purged_mark"] == purged_mark(key, seal) else SEAL_CHANGED
-        made = [seal_hash(key, seal, one) for one in hashes]
+        made = [seal_hash(key, seal, hash_before) for hash_before in hashes]
         if hashes and seal["hash"] not in made:
             self.hashes = (seal["hash"], *made)
             return SEAL_CHANGED
@@ -191,9 +195,9 @@ class _Chain:
 
 def _purged_before(connection: Connection, settings: Settings) -> datetime | None:
     """Entries from before are past all retentions; None if some are kept for ever."""
-    own = connection.execute(select(Account.retain_audit).distinct()).scalars()
-    retentions = [settings.retain_audit, *(parse_retention(one) for one in own if one is not None)]
-    kept = [one for one in retentions if one is not None]
+    account_texts = connection.execute(select(Account.retain_audit).distinct()).scalars()
+    retentions = [settings.retain_audit, *(parse_retention(text) for text in account_texts if text is not None)]
+    kept = [retention for retention in retentions if retention is not None]
     return now() - max(kept) if len(kept) == len(retentions) else None
 
 
@@ -206,10 +210,10 @@ def _pages(connection: Connection) -> Iterator[tuple[Mapping[int, Seal | None], 
         if not numbers:
             return
         seals = _rows(connection, lambda some: select(SEALS).where(in_json(SEALS.c.number, some)), numbers)
-        found = {number: seal if seal and _is_well_formed(seal) else None for number, seal in seals.items()}
-        ids = [seal["entry_id"] for seal in found.values() if seal]
+        page_of_seals = {number: seal if seal and _is_well_formed(seal) else None for number, seal in seals.items()}
+        ids = [seal["entry_id"] for seal in page_of_seals.values() if seal]
         present = connection.execute(select(ENTRIES.c.id).where(in_json(ENTRIES.c.id, ids))).scalars().all()
-        yield found, _rows(connection, lambda some: select(ENTRIES).where(in_json(ENTRIES.c.id, some)), present)
+        yield page_of_seals, _rows(connection, lambda some: select(ENTRIES).where(in_json(ENTRIES.c.id, some)), present)
         last = numbers[-1]
 
 
@@ -221,7 +225,7 @@ def _rows(
     try:
         rows = connection.execute(statement(keys)).mappings().all()
     except (ValueError, TypeError, OperationalError) as error:
-        if isinstance(error, OperationalError) and UNDECODABLE not in str(error.orig):
+        if isinstance(error, OperationalError) and DECODING_ERROR not in str(error.orig):
             raise
         if len(keys) == 1:
             return {keys[0]: None}
@@ -232,8 +236,8 @@ def _rows(
 
 
 def _is_well_formed(seal: Seal) -> bool:
-    numbers_fit = all(isinstance(seal[name], int) for name in NUMBERS)
-    return numbers_fit and all(isinstance(seal[name], str) for name in TEXTS) and seal["time"] is not None
+    numbers_fit = all(isinstance(seal[name], int) for name in NUMBER_COLUMNS)
+    return numbers_fit and all(isinstance(seal[name], str) for name in TEXT_COLUMNS) and seal["time"] is not None
 
 
 def _passed_over(connection: Connection, last_id: int) -> Sequence[int]:
@@ -241,4 +245,4 @@ def _passed_over(connection: Connection, last_id: int) -> Sequence[int]:
     joined = ENTRIES.outerjoin(SEALS, SEALS.c.entry_id == ENTRIES.c.id)
     is_without = or_(SEALS.c.number.is_(None), SEALS.c.purged_time.is_not(None))
     statement = select(ENTRIES.c.id).select_from(joined).where(ENTRIES.c.id <= last_id, is_without)
-    return connection.execute(statement.order_by(ENTRIES.c.id).limit(MOST_BREAKS)).scalars().all()
+    return connection.execute(statement.order_by(ENTRIES.c.id).limit(MAX_BREAKS)).scalars().all()

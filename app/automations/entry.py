@@ -80,7 +80,7 @@ def enter(
     rows = [
         _row(next(ids), listener, contact_id, moment)
         # In one order for all requests: of two that enter the same contacts one waits, without a deadlock.
-        for listener, contact_ids in sorted(entering, key=lambda one: one[0].automation_id)
+        for listener, contact_ids in sorted(entering, key=lambda entrance: entrance[0].automation_id)
         for contact_id in sorted(contact_ids)
     ]
     shared = {
@@ -142,7 +142,7 @@ def _may_come_again(definition: Definition, moment: datetime) -> ColumnElement[b
 def end_runs_of_deleted(transaction: Transaction, account_id: int, list_id: int, contact_ids: Collection[int]) -> None:
     """Ends what runs for contacts that are deleted; before they are locked, as everywhere. They cannot come again, so
     they give up their places, and all that they went through is deleted after the retention."""
-    of_contacts = (
+    is_of_contacts = (
         in_json(AutomationRun.contact_id, contact_ids),
         AutomationRun.account_id == account_id,
         AutomationRun.list_id == list_id,
@@ -150,7 +150,7 @@ def end_runs_of_deleted(transaction: Transaction, account_id: int, list_id: int,
     listening = select(Automation.id).where(Automation.account_id == account_id, Automation.list_id == list_id)
     has_place = AutomationRun.automation_id.in_(listening), AutomationRun.entry_key == 0
     for statement in (
-        update(AutomationRun).where(*of_contacts, IS_LIVE).values(ended_columns(EndReason.CONTACT_DELETED, now())),
-        update(AutomationRun).where(*of_contacts, *has_place).values(entry_key=AutomationRun.id),
+        update(AutomationRun).where(*is_of_contacts, IS_LIVE).values(ended_columns(EndReason.CONTACT_DELETED, now())),
+        update(AutomationRun).where(*is_of_contacts, *has_place).values(entry_key=AutomationRun.id),
     ):
         transaction.execute(statement, execution_options={"synchronize_session": False})

@@ -21,7 +21,9 @@ from app.content.wildcards import Wildcard, tokenize
 
 def any_holds(conditions: Conditions, values: Mapping[str, object], zone: tzinfo) -> bool:
     """Whether one of the conditions holds; times without an offset are in `zone`."""
-    return any(holds(one, text_of(values, one.key), one.operand, zone) for one in conditions.any_of)
+    return any(
+        holds(condition, text_of(values, condition.key), condition.operand, zone) for condition in conditions.any_of
+    )
 
 
 def text_of(values: Mapping[str, object], key: str) -> str:
@@ -47,10 +49,10 @@ def is_link(written: str, url: str) -> bool:
     if position > end or not (url.startswith(first) and url.endswith(last)):
         return False
     for text in between if is_plain else ():
-        found = url.find(text, position, end)
-        if found < 0:
+        start = url.find(text, position, end)
+        if start < 0:
             return False
-        position = found + len(text)
+        position = start + len(text)
     return True
 
 

@@ -51,22 +51,22 @@ from app.plain_data import (
 
 # Parsing the steps of a definition (docs/automations.md#steps). Pure.
 
-MOST_STEPS = 100
-MOST_DEPTH = 10
-MOST_FIELDS = 100
-LONGEST_STEP_NAME = 100
-UNREAD = ""
+MAX_STEPS = 100
+MAX_DEPTH = 10
+MAX_FIELDS = 100
+MAX_STEP_NAME_LENGTH = 100
+UNREAD_MESSAGE = ""
 """What stands for a message that could not be read; none has this name."""
 NO_CONDITIONS = Conditions("", ())
 """What stands for conditions that could not be read."""
-A_DAY = Duration(1, "days")
+DEFAULT_DURATION = Duration(1, "days")
 """What stands for a duration that could not be read."""
 CHANNELS: dict[str, tuple[Channel, ...]] = {"email": ("email",), "mobile": ("mobile",), "all": ("email", "mobile")}
-UNTIL_TIME = Record({"until": clock}, {"days": some(one_of(WEEKDAYS), len(WEEKDAYS))})
-UNTIL_DATE = Record(
+UNTIL_TIME_RECORD = Record({"until": clock}, {"days": some(one_of(WEEKDAYS), len(WEEKDAYS))})
+UNTIL_DATE_RECORD = Record(
     {"date": nonblank_text}, {"offset": offset, "at": clock, "past": one_of(("continue", "stop", "next year"))}
 )
-OUTCOME = Record(
+OUTCOME_RECORD = Record(
     {
         "step": nonblank_text,
         "did": one_of(("delivered", "opened", "clicked", "bounced", "replied")),
@@ -74,15 +74,15 @@ OUTCOME = Record(
     },
     {"link": nonblank_text},
 )
-CONDITION = Record({"if": conditions})
+CONDITION_RECORD = Record({"if": conditions})
 
 
 def step_name(value: Any, path: str) -> str:
     """The key of a step."""
-    found = name(value, path)
-    if len(found) > LONGEST_STEP_NAME:
-        refuse(path, "too_long", f"has more than {LONGEST_STEP_NAME} characters")
-    return found
+    text = name(value, path)
+    if len(text) > MAX_STEP_NAME_LENGTH:
+        refuse(path, "too_long", f"has more than {MAX_STEP_NAME_LENGTH} characters")
+    return text
 
 
 def number_id(value: Any, path: str) -> int:
@@ -94,13 +94,13 @@ def number_id(value: Any, path: str) -> int:
 
 def is_read(step: Step) -> bool:
     """Whether what the step does could be read."""
-    return not (isinstance(step, Send) and step.message == UNREAD)
+    return not (isinstance(step, Send) and step.message == UNREAD_MESSAGE)
 
 
 def _until_time(value: Any, path: str) -> UntilTime:
-    found = UNTIL_TIME(value, path)
-    days: tuple[Weekday, ...] = tuple(day for day in WEEKDAYS if day in found.get("days", WEEKDAYS))
-    return UntilTime(found["until"], days)
+    fields = UNTIL_TIME_RECORD(value, path)
+    days: tuple[Weekday, ...] = tuple(day for day in WEEKDAYS if day in fields.get("days", WEEKDAYS))
+    return UntilTime(fields["until"], days)
 
 
 def _plain(value: Any, path: str) -> str | int | float | None:
@@ -114,7 +114,7 @@ class StepParser:
     """Parses the steps of one definition: their names must differ, and their number is bounded.
 
     Whatever cannot be read is collected in `errors`, and something without an error of its own stands for it, so that
-    everything else is checked in its place: for a step one that sends `UNREAD`, for its name its path.
+    everything else is checked in its place: for a step one that sends `UNREAD_MESSAGE`, for its name its path.
     """
 
     def __init__(self, errors: ErrorCollector, *, stored: bool = False) -> None:
@@ -134,28 +134,28 @@ class StepParser:
 
     def steps(self, value: Any, path: str) -> tuple[Step, ...]:
         """The steps of a list."""
-        parsed: tuple[Step, ...] = some(self._step, MOST_STEPS)(value, path)
+        parsed: tuple[Step, ...] = some(self._step, MAX_STEPS)(value, path)
         return parsed
 
     def _inner(self, value: Any, path: str) -> tuple[Step, ...]:
         """Below a branch: every list on the way there has an index in the path."""
-        if path.count("[") >= MOST_DEPTH:
-            refuse(path, "too_long", f"is a branch inside {MOST_DEPTH - 1} others, which is the most")
+        if path.count("[") >= MAX_DEPTH:
+            refuse(path, "too_long", f"is a branch inside {MAX_DEPTH - 1} others, which is the most")
         return self.steps(value, path)
 
     def _step(self, value: Any, path: str) -> Step:
         try:
-            verb, found = self._read(value, path)
+            verb, fields = self._read(value, path)
         except ServiceError as error:
             self._errors.errors += error.errors
-            return Send(path, UNREAD)
-        return _made(verb, {"name": path, **found})
+            return Send(path, UNREAD_MESSAGE)
+        return _made(verb, {"name": path, **fields})
 
     def _read(self, value: Any, path: str) -> tuple[str | None, dict[str, Any]]:
         """What the step does, None unless it is one thing, and its values."""
         self._count += 1
-        if self._count > MOST_STEPS:
-            refuse(path, "too_long", f"is a step too many: an automation has at most {MOST_STEPS}")
+        if self._count > MAX_STEPS:
+            refuse(path, "too_long", f"is a step too many: an automation has at most {MAX_STEPS}")
         given = mapping(value, path)
         verbs = [verb for verb in self._verbs if verb in given]
         if len(verbs) == 1:
@@ -163,8 +163,8 @@ class StepParser:
             record = Record({"name": self._new_name, verbs[0]: check, **required}, optional)
             return verbs[0], record.read(given, path, self._errors)
         self._errors.add("invalid_object", field=path, detail=f"must have exactly one of {', '.join(self._verbs)}")
-        known = {key: check for verb in self._verbs for key, check in self._checks(verb).items()}
-        return None, Record({"name": self._new_name}, known).read(given, path, self._errors)
+        all_checks = {key: check for verb in self._verbs for key, check in self._checks(verb).items()}
+        return None, Record({"name": self._new_name}, all_checks).read(given, path, self._errors)
 
     def _checks(self, verb: str) -> dict[str, Check]:
         check, required, optional = self._verbs[verb]
@@ -187,51 +187,53 @@ class StepParser:
         return _until_time(given, path) if "until" in given else self._until_date(given, path)
 
     def _until_date(self, value: Any, path: str) -> Any:
-        found = UNTIL_DATE.read(value, path, self._errors)
-        if "date" not in found:
-            return A_DAY
-        optional = found.get("offset", 0), found.get("at", time(0, 0)), found.get("past", "continue")
-        return UntilDate(found["date"], *optional)
+        fields = UNTIL_DATE_RECORD.read(value, path, self._errors)
+        if "date" not in fields:
+            return DEFAULT_DURATION
+        optional = fields.get("offset", 0), fields.get("at", time(0, 0)), fields.get("past", "continue")
+        return UntilDate(fields["date"], *optional)
 
     def _on(self, value: Any, path: str) -> Any:
         if "if" in mapping(value, path):
-            return CONDITION.read(value, path, self._errors).get("if", NO_CONDITIONS)
-        found = OUTCOME.read(value, path, self._errors)
-        if "link" in found and found.get("did", "clicked") != "clicked":
+            return CONDITION_RECORD.read(value, path, self._errors).get("if", NO_CONDITIONS)
+        fields = OUTCOME_RECORD.read(value, path, self._errors)
+        if "link" in fields and fields.get("did", "clicked") != "clicked":
             detail = "is only known where did is clicked"
             self._errors.add("unexpected_field", field=joined(path, "link"), detail=detail)
-        if "step" not in found:
+        if "step" not in fields:
             return NO_CONDITIONS
         # What becomes of every message stands for what could not be read.
-        return Outcome(found["step"], found.get("did", "delivered"), found.get("within", A_DAY), found.get("link"))
+        return Outcome(
+            fields["step"], fields.get("did", "delivered"), fields.get("within", DEFAULT_DURATION), fields.get("link")
+        )
 
     def _fields(self, value: Any, path: str) -> dict[str, Any]:
         given = mapping(value, path)
         if not given:
             refuse(path, "not_empty", "must name a list field")
-        if len(given) > MOST_FIELDS:
-            refuse(path, "too_long", f"has more than {MOST_FIELDS} fields")
-        found: dict[str, Any] = {}
+        if len(given) > MAX_FIELDS:
+            refuse(path, "too_long", f"has more than {MAX_FIELDS} fields")
+        values: dict[str, Any] = {}
         for key, item in given.items():
             try:
                 name = nonblank_text(key, path)
-                found[name] = None
-                found[name] = _plain(item, joined(path, name))
+                values[name] = None
+                values[name] = _plain(item, joined(path, name))
             except ServiceError as error:
                 self._errors.errors += error.errors
-        return found
+        return values
 
 
-def _made(verb: str | None, found: dict[str, Any]) -> Step:
-    name = found["name"]
+def _made(verb: str | None, fields: dict[str, Any]) -> Step:
+    name = fields["name"]
     if verb == "branch":
-        return Branch(name, found.get("branch", NO_CONDITIONS), found.get("then", ()), found.get("else", ()))
-    if verb is None or verb not in found:
-        return Send(name, UNREAD)
-    value = found[verb]
+        return Branch(name, fields.get("branch", NO_CONDITIONS), fields.get("then", ()), fields.get("else", ()))
+    if verb is None or verb not in fields:
+        return Send(name, UNREAD_MESSAGE)
+    value = fields[verb]
     match verb:
         case "send":
-            return Send(name, value, found.get("message_id", 0), found.get("message_type", "email"))
+            return Send(name, value, fields.get("message_id", 0), fields.get("message_type", "email"))
         case "wait":
             return Wait(name, value)
         case "set":
@@ -239,15 +241,15 @@ def _made(verb: str | None, found: dict[str, Any]) -> Step:
         case "unsubscribe":
             return Unsubscribe(name, CHANNELS[value])
         case "call":
-            return Call(name, value, found.get("webhook_id", 0))
+            return Call(name, value, fields.get("webhook_id", 0))
         case _:
             return Stop(name)
 
 
 KINDS: tuple[AutomationKind, ...] = ("standard", "advanced")
-AGAIN: tuple[Again, ...] = ("never", "when ended", "always")
-LEAST_TIME = Record({"after": duration})
-DELAY, MESSAGE = "delay", "message"
+AGAIN_OPTIONS: tuple[Again, ...] = ("never", "when ended", "always")
+LEAST_TIME_RECORD = Record({"after": duration})
+DELAY_STEP, MESSAGE_STEP = "delay", "message"
 """Names of the steps of a standard automation."""
 
 
@@ -284,17 +286,17 @@ def _read(document: Any, parser: StepParser, ids: dict[str, Check], errors: Erro
     kind = _kind(document)
     required: dict[str, Check] = {"kind": one_of(KINDS), "name": name, "list": name_or_id, "trigger": _trigger(kind)}
     optional: dict[str, Check] = {"if": conditions, "again": _again}
-    own: dict[AutomationKind, tuple[dict[str, Check], dict[str, Check]]] = {
+    checks_by_kind: dict[AutomationKind, tuple[dict[str, Check], dict[str, Check]]] = {
         "standard": ({"message": name_or_id}, {"after": duration, **ids}),
         "advanced": ({"steps": parser.steps}, {"leave_when": conditions}),
     }
     # Without a kind, the keys of either are read.
-    for one in KINDS if kind is None else (kind,):
-        needed, others = own[one]
+    for each_kind in KINDS if kind is None else (kind,):
+        needed, others = checks_by_kind[each_kind]
         required |= needed if kind else {}
         optional |= others if kind else {**needed, **others}
-    found = Record(required, optional).read(document, "", errors)
-    return _definition(found, kind or ("advanced" if "steps" in found else "standard"))
+    fields = Record(required, optional).read(document, "", errors)
+    return _definition(fields, kind or ("advanced" if "steps" in fields else "standard"))
 
 
 def _kind(document: Any) -> AutomationKind | None:
@@ -303,28 +305,30 @@ def _kind(document: Any) -> AutomationKind | None:
     return next((kind for kind in KINDS if kind == given), None)
 
 
-def _definition(found: dict[str, Any], kind: AutomationKind) -> Definition:
-    how_often, least_time = found.get("again", ("always" if kind == "standard" else "when ended", None))
+def _definition(fields: dict[str, Any], kind: AutomationKind) -> Definition:
+    how_often, least_time = fields.get("again", ("always" if kind == "standard" else "when ended", None))
     return Definition(
-        name=found.get("name", ""),
+        name=fields.get("name", ""),
         kind=kind,
-        list=found.get("list", ""),
-        action=found.get("trigger", "created"),
-        entry=Entry(how_often, least_time, found.get("if")),
-        steps=_standard_steps(found) if kind == "standard" else found.get("steps", ()),
-        leave_when=found.get("leave_when"),
+        list=fields.get("list", ""),
+        action=fields.get("trigger", "created"),
+        entry=Entry(how_often, least_time, fields.get("if")),
+        steps=_standard_steps(fields) if kind == "standard" else fields.get("steps", ()),
+        leave_when=fields.get("leave_when"),
     )
 
 
-def _standard_steps(found: dict[str, Any]) -> tuple[Step, ...]:
-    message = found.get("message", UNREAD)
-    send = Send(MESSAGE, message, found.get("message_id", 0), found.get("message_type", "email"))
-    return (Wait(DELAY, found["after"]), send) if "after" in found else (send,)
+def _standard_steps(fields: dict[str, Any]) -> tuple[Step, ...]:
+    message = fields.get("message", UNREAD_MESSAGE)
+    send = Send(MESSAGE_STEP, message, fields.get("message_id", 0), fields.get("message_type", "email"))
+    return (Wait(DELAY_STEP, fields["after"]), send) if "after" in fields else (send,)
 
 
 def _trigger(kind: AutomationKind | None) -> Check:
     kinds = KINDS if kind is None else (kind,)
-    names: dict[str, Action] = {of_kind[one]: action for action, of_kind in TRIGGERS.items() for one in kinds}
+    names: dict[str, Action] = {
+        names_by_kind[each_kind]: action for action, names_by_kind in TRIGGERS.items() for each_kind in kinds
+    }
 
     def action_of(value: Any, path: str) -> Action:
         return names[one_of(tuple(names))(value, path)]
@@ -335,5 +339,5 @@ def _trigger(kind: AutomationKind | None) -> Check:
 def _again(value: Any, path: str) -> Any:
     """How often, and the least time between two entries."""
     if isinstance(value, dict):
-        return "always", LEAST_TIME(value, path)["after"]
-    return one_of(AGAIN)(value, path), None
+        return "always", LEAST_TIME_RECORD(value, path)["after"]
+    return one_of(AGAIN_OPTIONS)(value, path), None

@@ -14,30 +14,30 @@ from app.plain_data import nonblank_text, refuse
 DURATION = re.compile(r"([0-9]{1,7}) (minute|hour|day|week)s?")
 OFFSET = re.compile(r"([+-]?)([0-9]{1,4}) (day|week)s?")
 CLOCK = re.compile(rf"({HOUR_FORM}):({SIXTY_FORM})")
-MOST_DAYS = 400
+MAX_DAYS = 400
 """The longest duration, and the largest offset: what is further away is an automation of its own."""
 
 
 def duration(value: Any, path: str) -> Duration:
     """A duration such as `2 days`."""
-    found = DURATION.fullmatch(nonblank_text(value, path))
-    if not found:
+    match = DURATION.fullmatch(nonblank_text(value, path))
+    if not match:
         detail = f"must be a number of minutes, hours, days or weeks, such as '2 days', not {value!r}"
         refuse(path, "invalid_string", detail)
-    read = Duration(int(found[1]), cast(Unit, f"{found[2]}s"))
-    if not 0 < read.delta.total_seconds() <= MOST_DAYS * 86400:
-        refuse(path, "invalid_range", f"must be at least a minute and at most {MOST_DAYS} days")
+    read = Duration(int(match[1]), cast(Unit, f"{match[2]}s"))
+    if not 0 < read.delta.total_seconds() <= MAX_DAYS * 86400:
+        refuse(path, "invalid_range", f"must be at least a minute and at most {MAX_DAYS} days")
     return read
 
 
 def offset(value: Any, path: str) -> int:
     """A number of days before or after a date, such as `-7 days`."""
-    found = OFFSET.fullmatch(nonblank_text(value, path))
-    if not found:
+    match = OFFSET.fullmatch(nonblank_text(value, path))
+    if not match:
         refuse(path, "invalid_string", f"must be a number of days or weeks, such as '-7 days', not {value!r}")
-    days = int(found[1] + found[2]) * (7 if found[3] == "week" else 1)
-    if abs(days) > MOST_DAYS:
-        refuse(path, "invalid_range", f"must be at most {MOST_DAYS} days")
+    days = int(match[1] + match[2]) * (7 if match[3] == "week" else 1)
+    if abs(days) > MAX_DAYS:
+        refuse(path, "invalid_range", f"must be at most {MAX_DAYS} days")
     return days
 
 
@@ -46,10 +46,10 @@ def clock(value: Any, path: str) -> time:
     if isinstance(value, int) and not isinstance(value, bool):
         # YAML reads 10:30 as a number to the base 60.
         refuse(path, "invalid_string", "must be a time of day in quotes, such as '09:00'")
-    found = CLOCK.fullmatch(nonblank_text(value, path))
-    if not found:
+    match = CLOCK.fullmatch(nonblank_text(value, path))
+    if not match:
         refuse(path, "invalid_string", f"must be a time of day such as '09:00', not {value!r}")
-    return time(int(found[1]), int(found[2]))
+    return time(int(match[1]), int(match[2]))
 
 
 def conditions(value: Any, path: str) -> Conditions:

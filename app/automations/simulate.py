@@ -15,7 +15,7 @@ from typing import Any
 
 from app.automations.definition import Branch, Definition, Outcome, SetFields, Step, Unsubscribe
 from app.automations.facts import ContactFacts, EndReason, Facts, Fate, Passage, Place, StepResult, any_holds
-from app.automations.walk import Ended, Waiting, Walk, walk
+from app.automations.walk import RunEnd, RunWait, Walk, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +81,18 @@ class _Simulator:
     def run(self) -> Simulation:
         while True:
             walked = self._walk()
-            if isinstance(walked.next, Ended):
+            if isinstance(walked.next, RunEnd):
                 return Simulation(True, tuple(self._steps), self._moment, walked.next.reason)
             self._wait(walked.next)
 
     def _walk(self) -> Walk:
-        fates = {name: Fate(**known) for name, known in self._fates.items()}
-        passed = {one.step.name: Passage(one.time, one.result) for one in self._steps}
+        fates = {name: Fate(**facts) for name, facts in self._fates.items()}
+        passed = {simulated.step.name: Passage(simulated.time, simulated.result) for simulated in self._steps}
         facts = Facts(self._moment, self._zone, self._contact, passed, fates)
         walked = walk(self._definition, self._place, facts)
-        for one in walked.passed:
-            step, assumption = self._definition.by_name[one.step], self._assumptions.get(one.step)
-            self._steps.append(SimulatedStep(self._moment, step, one.result, one.detail, assumption))
+        for passed_step in walked.passed:
+            step, assumption = self._definition.by_name[passed_step.step], self._assumptions.get(passed_step.step)
+            self._steps.append(SimulatedStep(self._moment, step, passed_step.result, passed_step.detail, assumption))
         self._carry_out(walked.effect)
         return walked
 
@@ -108,7 +108,7 @@ class _Simulator:
         """A value of None hides the one that the contact has."""
         self._contact = replace(self._contact, values=ChainMap(dict(values), dict(self._contact.values)))
 
-    def _wait(self, waiting: Waiting) -> None:
+    def _wait(self, waiting: RunWait) -> None:
         self._place = replace(self._place, step=waiting.step, step_time=waiting.step_time, due_time=waiting.due_time)
         outcome = _asked(self._definition.by_name[waiting.step])
         if outcome is None or waiting.watched is None:
@@ -121,7 +121,7 @@ class _Simulator:
             self._moment = waiting.due_time
 
     def _happen(self, outcome: Outcome) -> None:
-        known = self._fates.setdefault(outcome.step, {})
+        fate = self._fates.setdefault(outcome.step, {})
         if outcome.did == "clicked":
-            known.setdefault("clicked", {}).setdefault(outcome.link or "", self._moment)
-        known.setdefault("opened" if outcome.did == "clicked" else outcome.did, self._moment)
+            fate.setdefault("clicked", {}).setdefault(outcome.link or "", self._moment)
+        fate.setdefault("opened" if outcome.did == "clicked" else outcome.did, self._moment)

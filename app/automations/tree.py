@@ -64,7 +64,7 @@ class _Tree:
             self.check(step.otherwise, joined(place, "else"), passed),
         )
         open_ways = [way for way in ways if way is not None]
-        return {name: one for way in open_ways for name, one in way.items()} if open_ways else None
+        return {name: step for way in open_ways for name, step in way.items()} if open_ways else None
 
     def _check_outcome(self, outcome: Outcome, path: str, passed: dict[str, Step]) -> None:
         place, step = joined(path, "step"), passed.get(outcome.step)

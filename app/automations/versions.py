@@ -14,7 +14,7 @@ from app.automations.parse import parse_stored
 from app.db.expressions import in_json
 from app.db.models import AutomationStep, AutomationVersion
 
-KEPT = 1000
+MAX_KEPT_VERSIONS = 1000
 """Versions that a process keeps; the one that was used longest ago goes first."""
 
 
@@ -36,17 +36,17 @@ _kept: OrderedDict[tuple[URL, int], Version] = OrderedDict()
 
 def load_versions(session: Session, version_ids: Iterable[int]) -> dict[int, Version]:
     """The versions with these ids, without those that are deleted; two selects for what is not known yet."""
-    url, wanted = session.connection().engine.url, set(version_ids)
-    found = {version_id: _kept[url, version_id] for version_id in wanted if (url, version_id) in _kept}
-    missing = wanted - found.keys()
+    url, ids = session.connection().engine.url, set(version_ids)
+    versions = {version_id: _kept[url, version_id] for version_id in ids if (url, version_id) in _kept}
+    missing = ids - versions.keys()
     if missing:
-        found |= {version.id: version for version in _read(session, missing)}
-    for version_id, version in found.items():
+        versions |= {version.id: version for version in _read(session, missing)}
+    for version_id, version in versions.items():
         _kept[url, version_id] = version
         _kept.move_to_end((url, version_id))
-    while len(_kept) > KEPT:
+    while len(_kept) > MAX_KEPT_VERSIONS:
         _kept.popitem(last=False)
-    return found
+    return versions
 
 
 def _read(session: Session, version_ids: Collection[int]) -> list[Version]:
@@ -58,12 +58,12 @@ def _read(session: Session, version_ids: Collection[int]) -> list[Version]:
 
 def _steps(session: Session, automation_ids: Collection[int]) -> Mapping[int, dict[str, int]]:
     """The ids of the steps of each automation, by name."""
-    found: dict[int, dict[str, int]] = defaultdict(dict)
+    ids_by_name: dict[int, dict[str, int]] = defaultdict(dict)
     statement = select(AutomationStep.automation_id, AutomationStep.name, AutomationStep.id)
     rows = session.connection().execute(statement.where(in_json(AutomationStep.automation_id, automation_ids)))
     for automation_id, name, step_id in rows:
-        found[automation_id][name] = step_id
-    return found
+        ids_by_name[automation_id][name] = step_id
+    return ids_by_name
 
 
 def _version(version_id: int, automation_id: int, definition: Definition, step_ids: Mapping[str, int]) -> Version:

@@ -51,7 +51,7 @@ from app.clock import DATE_FORM
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
-LATEST = DAY
+MAX_LATENESS = DAY
 """A moment that is past by less is kept; one that is past by as much or more is missed."""
 FIRST_DAY, LAST_DAY = date(2, 1, 1), date(9998, 12, 31)
 """Days that have a moment in every zone, with room for a change of zone on either side."""
@@ -62,7 +62,7 @@ _DAY = re.compile(DATE_FORM)
 
 def is_missed(target: datetime, moment: datetime) -> bool:
     """Whether the target is so long past at the moment that what was to happen then must not happen any more."""
-    return moment - target >= LATEST
+    return moment - target >= MAX_LATENESS
 
 
 def whole_second(moment: datetime) -> datetime:
@@ -150,7 +150,7 @@ Effect: TypeAlias = Send | SetFields | Unsubscribe | Call
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedStep:
     """A step that this walk passes, at its moment."""
 
     step: str
@@ -160,7 +160,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RunWait:
     """The run is looked at again when it is due, or sooner by what became of the watched step's message."""
 
     step: str
@@ -171,7 +171,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunEnd:
     """The run is over."""
 
     reason: EndReason
@@ -181,9 +181,9 @@ class Ended:
 class Walk:
     """What a walk found: the steps passed, the one among them that has to be carried out, and what comes then."""
 
-    passed: tuple[Passed, ...]
+    passed: tuple[PassedStep, ...]
     effect: Effect | None
-    next: Waiting | Ended
+    next: RunWait | RunEnd
 
 
 def walk(definition: Definition, place: Place, facts: Facts) -> Walk:
@@ -193,12 +193,12 @@ def walk(definition: Definition, place: Place, facts: Facts) -> Walk:
     makes of this walk the one to write.
     """
     if facts.contact is None:
-        return Walk((), None, Ended(EndReason.CONTACT_DELETED))
-    way = _Way(definition, place, facts, facts.contact)
+        return Walk((), None, RunEnd(EndReason.CONTACT_DELETED))
+    way = _Progress(definition, place, facts, facts.contact)
     following = way.go()
-    still_waits = place.step_time is not None and isinstance(following, Waiting) and not way.passed
+    still_waits = place.step_time is not None and isinstance(following, RunWait) and not way.passed
     if not facts.contact.is_active and not still_waits:
-        return Walk((), None, Ended(EndReason.CONTACT_INACTIVE))
+        return Walk((), None, RunEnd(EndReason.CONTACT_INACTIVE))
     return Walk(tuple(way.passed.values()), way.effect, following)
 
 
@@ -210,19 +210,19 @@ def refused(definition: Definition, walked: Walk, detail: str, moment: datetime)
     name = walked.effect.name
     names = [passed.step for passed in walked.passed]
     before = walked.passed[: names.index(name)]
-    skipped = Passed(name, StepResult.SKIPPED, detail)
+    skipped = PassedStep(name, StepResult.SKIPPED, detail)
     return Walk((*before, skipped), None, _at_once(definition.after(name), moment))
 
 
-def _at_once(step: Step | None, moment: datetime) -> Waiting | Ended:
-    return Waiting(step.name, moment, None) if step else Ended(EndReason.COMPLETED)
+def _at_once(step: Step | None, moment: datetime) -> RunWait | RunEnd:
+    return RunWait(step.name, moment, None) if step else RunEnd(EndReason.COMPLETED)
 
 
-class _Way:
+class _Progress:
     """What one walk has passed so far."""
 
     def __init__(self, definition: Definition, place: Place, facts: Facts, contact: ContactFacts) -> None:
-        self.passed: dict[str, Passed] = {}
+        self.passed: dict[str, PassedStep] = {}
         self.effect: Effect | None = None
         self._definition = definition
         self._place = place
@@ -231,28 +231,28 @@ class _Way:
         self._moment = facts.moment
         self._may_skip = place.skips_next
 
-    def go(self) -> Waiting | Ended:
+    def go(self) -> RunWait | RunEnd:
         step: Step | None = self._definition.by_name[self._place.step]
         came = self._place.step_time or self._last_passage()
         has_waited = self._place.step_time is not None
         while step is not None:
             following = self._meet(step, came, has_waited=has_waited)
-            if isinstance(following, Waiting | Ended):
+            if isinstance(following, RunWait | RunEnd):
                 return following
             step, came, has_waited = following, self._moment, False
-        return Ended(EndReason.COMPLETED)
+        return RunEnd(EndReason.COMPLETED)
 
     def _last_passage(self) -> datetime:
         """When the run came to the step that is next: waits count from there, however late they are looked at."""
         return max((passage.time for passage in self._facts.passed.values()), default=self._place.trigger_time)
 
-    def _meet(self, step: Step, came: datetime, *, has_waited: bool) -> Step | Waiting | Ended | None:
+    def _meet(self, step: Step, came: datetime, *, has_waited: bool) -> Step | RunWait | RunEnd | None:
         if step.name in self._facts.passed:
             return self._way_taken(step)
         if self.effect and isinstance(step, Effect):
             return _at_once(step, self._moment)
         if not has_waited and self._leaves():
-            return Ended(EndReason.LEFT)
+            return RunEnd(EndReason.LEFT)
         match step:
             case Wait():
                 return self._wait(step, came, has_waited=has_waited)
@@ -260,7 +260,7 @@ class _Way:
                 return self._branch(step, came)
             case Stop():
                 self._pass(step, StepResult.DONE)
-                return Ended(EndReason.STOPPED)
+                return RunEnd(EndReason.STOPPED)
             case _:
                 return self._act(step)
 
@@ -278,14 +278,14 @@ class _Way:
         return any_holds(conditions, self._contact.values, self._facts.zone)
 
     def _pass(self, step: Step, result: StepResult, detail: str | None = None) -> Step | None:
-        self.passed[step.name] = Passed(step.name, result, detail)
+        self.passed[step.name] = PassedStep(step.name, result, detail)
         return self._side(step, result) if isinstance(step, Branch) else self._definition.after(step.name)
 
     def _side(self, branch: Branch, result: StepResult) -> Step | None:
         steps = branch.then if result == StepResult.THEN else branch.otherwise
         return steps[0] if steps else self._definition.after(branch.name)
 
-    def _act(self, step: Effect) -> Step | Waiting | Ended | None:
+    def _act(self, step: Effect) -> Step | RunWait | RunEnd | None:
         reason = self._skip_reason(step)
         if reason:
             return self._pass(step, StepResult.SKIPPED, reason)
@@ -302,9 +302,9 @@ class _Way:
             return SkipReason.PAUSED
         return reason
 
-    def _wait(self, step: Wait, came: datetime, *, has_waited: bool) -> Step | Waiting | Ended | None:
+    def _wait(self, step: Wait, came: datetime, *, has_waited: bool) -> Step | RunWait | RunEnd | None:
         if has_waited and self._moment < self._place.due_time:
-            return Waiting(step.name, self._place.due_time, came)
+            return RunWait(step.name, self._place.due_time, came)
         due = self._end_of_wait(step, came)
         if due is None:
             return self._skip_wait(step, SkipReason.NO_DATE, EndReason.NO_DATE)
@@ -315,7 +315,7 @@ class _Way:
         if isinstance(step.until, UntilDate) and step.until.past == "next year" and is_missed(due, self._moment):
             due = self._end_of_wait(step, self._moment) or due
         if self._moment < due:
-            return Waiting(step.name, due, came)
+            return RunWait(step.name, due, came)
         if isinstance(step.until, Duration) or not is_missed(due, self._moment):
             return self._pass(step, StepResult.DONE)
         was_past = isinstance(step.until, UntilDate) and due <= came
@@ -333,14 +333,14 @@ class _Way:
                 day = day_in(text_of(self._contact.values, step.until.field), zone)
                 return moment_of_date(step.until, day, start, zone) if day else None
 
-    def _skip_wait(self, step: Wait, reason: SkipReason, end: EndReason) -> Step | Ended | None:
+    def _skip_wait(self, step: Wait, reason: SkipReason, end: EndReason) -> Step | RunEnd | None:
         """What the step says of a past date holds for one that the contact does not have: without a date there is none
         next year either."""
         following = self._pass(step, StepResult.SKIPPED, reason)
         stops = isinstance(step.until, UntilDate) and step.until.past != "continue"
-        return Ended(end) if stops else following
+        return RunEnd(end) if stops else following
 
-    def _branch(self, step: Branch, came: datetime) -> Step | Waiting | Ended | None:
+    def _branch(self, step: Branch, came: datetime) -> Step | RunWait | RunEnd | None:
         if isinstance(step.on, Conditions):
             return self._pass(step, StepResult.THEN if self._holds(step.on) else StepResult.ELSE)
         sent = self._sent_time(step.on)
@@ -351,7 +351,7 @@ class _Way:
         if happened and whole_second(happened) <= end:
             return self._pass(step, StepResult.THEN)
         if self._moment < end + SECOND:
-            return Waiting(step.name, end + SECOND, came, step.on.step)
+            return RunWait(step.name, end + SECOND, came, step.on.step)
         return self._pass(step, StepResult.ELSE)
 
     def _sent_time(self, outcome: Outcome) -> datetime | None:

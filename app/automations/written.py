@@ -52,13 +52,13 @@ def _again(entry: Entry) -> str | Written:
 
 
 def _standard(steps: tuple[Step, ...]) -> Written:
-    found: Written = {}
+    written: Written = {}
     for step in steps:
         if isinstance(step, Wait):
-            found["after"] = written_wait(step)
+            written["after"] = written_wait(step)
         elif isinstance(step, Send):
-            found |= {"message": step.message, **_message(step)}
-    return found
+            written |= {"message": step.message, **_message(step)}
+    return written
 
 
 def _steps(steps: tuple[Step, ...]) -> list[Written]:

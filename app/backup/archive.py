@@ -20,22 +20,22 @@ from typing import BinaryIO, cast
 
 from app.backup.manifest import NAME, Manifest, NotABackup, StoredFile, parse_manifest
 
-UNFINISHED = ".unfinished"
-LEVEL = 1
+UNFINISHED_SUFFIX = ".unfinished"
+COMPRESSION_LEVEL = 1
 """Of compression: higher ones take several times as long and save little."""
-BLOCK = 256 * 1024
-LEFT_FREE = 256 * 1024 * 1024
+BLOCK_BYTES = 256 * 1024
+FREE_BYTES = 256 * 1024 * 1024
 """Bytes that a backup leaves free where the data of the service may be: a full disk would stop the service."""
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+NO_LINK_ERRORS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems without hard links, as shares and sticks may be."""
-DAMAGED_CONTENT = (zipfile.BadZipFile, zlib.error, EOFError)
-DAMAGED = (*DAMAGED_CONTENT, NotImplementedError, RuntimeError, ValueError, OSError)
+DAMAGED_CONTENT_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError)
+DAMAGED_ARCHIVE_ERRORS = (*DAMAGED_CONTENT_ERRORS, NotImplementedError, RuntimeError, ValueError, OSError)
 """What the library raises when it reads, or opens, an archive whose bytes are not those that were written."""
-MOST_MANIFEST = 16 * 1024 * 1024
+MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 """Bytes; that of a backup has some kilobytes."""
 
 
-class Exists(Exception):
+class ArchiveExists(Exception):
     """There is a file of that name already."""
 
 
@@ -51,12 +51,12 @@ class ArchiveWriter:
         """Adds a file of blocks, each with the number of its rows."""
         checksum, size, count = hashlib.sha256(), 0, 0
         with self._archive.open(self._described(name), "w", force_zip64=True) as file:
-            for block, of_block in blocks:
+            for block, block_rows in blocks:
                 self._check()
                 file.write(block)
                 checksum.update(block)
                 size += len(block)
-                count += of_block
+                count += block_rows
         self.files[name] = StoredFile(size, checksum.hexdigest(), count if rows else None)
 
     def finish(self, manifest: Manifest) -> None:
@@ -72,11 +72,11 @@ class ArchiveWriter:
 
 @contextmanager
 def new_archive(path: Path, data_dir: Path) -> Iterator[ArchiveWriter]:
-    """A new archive, which nobody but its owner may read. Raises `Exists`, and `OSError`: for a full disk, for
+    """A new archive, which nobody but its owner may read. Raises `ArchiveExists`, and `OSError`: for a full disk, for
     example, or for one that has the data folder too and would be full."""
     if path.exists():
-        raise Exists(f"{path} exists already")
-    draft = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
+        raise ArchiveExists(f"{path} exists already")
+    draft = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED_SUFFIX}")
     if is_abandoned(draft):  # by a process that had the same id, as each container's first one has
         draft.unlink()
     with _removed(draft):
@@ -84,7 +84,7 @@ def new_archive(path: Path, data_dir: Path) -> Iterator[ArchiveWriter]:
             with contextlib.suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX)
             shares_disk = os.fstat(file.fileno()).st_dev == data_dir.stat().st_dev
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION_LEVEL) as archive:
                 yield ArchiveWriter(archive, lambda: _check_space(file.fileno()) if shares_disk else None)
             file.flush()
             os.fsync(file.fileno())
@@ -114,22 +114,22 @@ def _removed(draft: Path) -> Iterator[None]:
 def _check_space(descriptor: int) -> None:
     """Raises `OSError`."""
     disk = os.fstatvfs(descriptor)
-    if disk.f_bavail * disk.f_frsize < LEFT_FREE:
-        raise OSError(errno.ENOSPC, f"the disk also has DATA_DIR, and would have less than {LEFT_FREE >> 20} MB free")
+    if disk.f_bavail * disk.f_frsize < FREE_BYTES:
+        raise OSError(errno.ENOSPC, f"the disk also has DATA_DIR, and would have less than {FREE_BYTES >> 20} MB free")
 
 
 def _publish(draft: Path, path: Path) -> None:
-    """Gives the file its name, unless another one has it. Raises `Exists`, `OSError`."""
+    """Gives the file its name, unless another one has it. Raises `ArchiveExists`, `OSError`."""
     try:
         try:
             os.link(draft, path)
         except OSError as error:
-            if error.errno not in NO_LINKS:
+            if error.errno not in NO_LINK_ERRORS:
                 raise
             path.touch(0o600, exist_ok=False)
             draft.replace(path)
     except FileExistsError:
-        raise Exists(f"{path} exists already") from None
+        raise ArchiveExists(f"{path} exists already") from None
 
 
 def _sync_folder(folder: Path) -> None:
@@ -146,7 +146,7 @@ class ArchiveReader:
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
         with self.open(NAME) as file:
-            self.manifest: Manifest = parse_manifest(file.read(MOST_MANIFEST))
+            self.manifest: Manifest = parse_manifest(file.read(MAX_MANIFEST_BYTES))
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
@@ -155,25 +155,25 @@ class ArchiveReader:
             opened = self._archive.open(name)
         except KeyError:
             raise NotABackup(f"it has no file {name}") from None
-        except DAMAGED as error:
+        except DAMAGED_ARCHIVE_ERRORS as error:
             raise NotABackup(f"its file {name} is damaged") from error
         try:
             with opened as file:
                 yield cast(BinaryIO, file)
-        except DAMAGED_CONTENT as error:
+        except DAMAGED_CONTENT_ERRORS as error:
             raise NotABackup(f"its file {name} is damaged") from error
 
     def read(self, name: str) -> bytes:
         """All of a small file."""
         with self.open(name) as file:
-            return file.read(MOST_MANIFEST)
+            return file.read(MAX_MANIFEST_BYTES)
 
     def check(self, advance: Callable[[int], None]) -> None:
         """Reads every file and compares it with the manifest. Raises `NotABackup`."""
         for name, stored in self.manifest.files.items():
             checksum, size, rows = hashlib.sha256(), 0, 0
             with self.open(name) as file:
-                while block := file.read(BLOCK):
+                while block := file.read(BLOCK_BYTES):
                     checksum.update(block)
                     size += len(block)
                     rows += block.count(b"\n")
@@ -188,7 +188,7 @@ def open_archive(path: Path) -> Iterator[ArchiveReader]:
     path.stat()
     try:
         archive = zipfile.ZipFile(path)
-    except DAMAGED:
+    except DAMAGED_ARCHIVE_ERRORS:
         raise NotABackup("it is no archive, or was cut short") from None
     with archive:
         yield ArchiveReader(archive)

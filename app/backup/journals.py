@@ -24,10 +24,10 @@ def results_of_machine(settings: Settings) -> list[AttemptResult]:
 
 
 def _results(lines: Iterable[bytes]) -> list[AttemptResult]:
-    found = []
+    results = []
     for line in lines:
         try:
-            found.append(parse_line(line))
+            results.append(parse_line(line))
         except ValueError:  # cut short by a kill or a full disk: that message was in flight
             continue
-    return found
+    return results

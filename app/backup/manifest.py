@@ -54,12 +54,12 @@ class Manifest:
     @property
     def tables(self) -> dict[str, StoredFile]:
         """The files of the tables by the tables' names, in the order in which they were read."""
-        return {name.removeprefix(TABLES): one for name, one in self.files.items() if name.startswith(TABLES)}
+        return {name.removeprefix(TABLES): file for name, file in self.files.items() if name.startswith(TABLES)}
 
     @property
     def rows(self) -> int:
         """The rows of all tables."""
-        return sum(one.rows or 0 for one in self.files.values())
+        return sum(file.rows or 0 for file in self.files.values())
 
     def document(self) -> bytes:
         """The content of the file."""
@@ -86,7 +86,7 @@ def parse_manifest(document: bytes) -> Manifest:
             raise NotABackup("it is a backup of another service")
         if (made := fields.pop("format")) != FORMAT:
             raise NotABackup(f"it has the format {made}, and this version reads {FORMAT}")
-        files = {name: StoredFile(**one) for name, one in fields.pop("files").items()}
+        files = {name: StoredFile(**file_fields) for name, file_fields in fields.pop("files").items()}
         return Manifest(**{**fields, "taken": datetime.fromisoformat(fields["taken"])}, files=files)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NotABackup(f"its {NAME} cannot be read") from error

@@ -39,24 +39,24 @@ from app.sends.holds.release import settle_as_journalled
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.services import Services
 
-RESTORED = "backup.restored"
+RESTORED_ACTION = "backup.restored"
 DAYS_OF_A_MONTH = 28
-MANY = 10_000
+MANY_ROWS = 10_000
 """Rows of a table whose indexes are made after them; for fewer, dropping them costs more."""
 Advance = Callable[[int], None]
 Begin = Callable[[str, int], Advance]
 """Begins a part of the work: called with what it is and its size, returns what is called with each step."""
 
 
-class NotRestorable(Exception):
+class RestoreRefused(Exception):
     """The backup cannot be restored here; the text is one line for the operator."""
 
 
-class NotKnown(Exception):
+class OutcomeNotKnown(Exception):
     """The connection was lost at the very end: all was restored, or nothing; the text is one line for the operator."""
 
 
-class Restored(NamedTuple):
+class RestoreReport(NamedTuple):
     """What was restored, and how much of it is held. `settled` messages were held, but a journal in the backup or on
     this machine knew what had become of them."""
 
@@ -71,25 +71,25 @@ class Restored(NamedTuple):
     """Where the audit log of the backup is not as it was sealed."""
 
 
-def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begin: Begin) -> Restored:
+def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begin: Begin) -> RestoreReport:
     """Restores the backup into the empty database of the settings, in one transaction: until it is committed nobody
     sees anything of it, and after a kill it begins anew.
 
-    Raises `NotRestorable`, `NotABackup`, `NotEmpty`, `CopyError`, `NotKnown`, `OSError`.
+    Raises `RestoreRefused`, `NotABackup`, `NotEmpty`, `CopyError`, `OutcomeNotKnown`, `OSError`.
     """
     settings = services.settings
     if databases(settings.data_dir):
-        raise NotRestorable("processes of the service run with this DATA_DIR: stop them first")
+        raise RestoreRefused("processes of the service run with this DATA_DIR: stop them first")
     with open_archive(path) as archive:
         manifest = archive.manifest
         if manifest.revision > newest_revision():
             needs = f"it needs revision {manifest.revision}, and this version knows {newest_revision()}"
-            raise NotRestorable(f"the backup was made by a newer version of the service: {needs}")
+            raise RestoreRefused(f"the backup was made by a newer version of the service: {needs}")
         try:
             in_baseline(manifest.revision)
         except MigrationError as error:
-            raise NotRestorable(f"this version does not restore the backup: {error}") from None
-        archive.check(begin("checking", sum(one.bytes for one in manifest.files.values())))
+            raise RestoreRefused(f"this version does not restore the backup: {error}") from None
+        archive.check(begin("checking", sum(file.bytes for file in manifest.files.values())))
         keys = keys_to_install(settings, archive, any_key=any_secret_key)
         journalled = results_of_archive(archive)
         is_same = manifest.secret_key in map(fingerprint, settings.secret_keys)
@@ -99,7 +99,7 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
         undo = install_keys(settings, keys, keeps_journals=is_same) if keys is not None else _do_nothing
         try:
             restored = _restore(services, archive, path.name, journalled, begin, keys=keys or ())
-        except NotKnown:
+        except OutcomeNotKnown:
             raise
         except BaseException:
             undo()
@@ -120,7 +120,7 @@ def _restore(
     begin: Begin,
     *,
     keys: SecretKeys,
-) -> Restored:
+) -> RestoreReport:
     """Everything that is in the transaction. `keys` are those that were installed for it."""
     manifest, is_commit_sent = archive.manifest, False
     try:
@@ -130,18 +130,18 @@ def _restore(
             restored = _hold(services, database.connection, manifest, journalled)._replace(audit_breaks=breaks)
             database.refresh_statistics()
             with services.database.part_of(database.connection) as transaction:
-                record(transaction, Act(RESTORED, name=name, counts={"rows": manifest.rows}))
+                record(transaction, Act(RESTORED_ACTION, name=name, counts={"rows": manifest.rows}))
             is_commit_sent = True
     except SQLAlchemyError as error:
         if is_commit_sent and database.may_be_committed(error):
-            raise NotKnown(reason(error)) from error
+            raise OutcomeNotKnown(reason(error)) from error
         raise CopyError(reason(error)) from error
     return restored
 
 
 def _hold(
     services: Services, connection: Connection, manifest: Manifest, journalled: Sequence[AttemptResult]
-) -> Restored:
+) -> RestoreReport:
     """Holds what would be sent, and settles what is known of it. The events of that are held, too."""
     moment, part = now(), partial(services.database.part_of, connection)
     drop_simulations(connection)
@@ -150,7 +150,7 @@ def _hold(
     messages, runs = hold_messages(connection, manifest.taken, moment), hold_runs(connection)
     settled = settle_as_journalled(services, journalled, part)
     record_incomplete_replies(part)
-    return Restored(
+    return RestoreReport(
         manifest, messages, runs, hold_webhooks(connection, moment), settled, secret_key=False, audit_breaks=()
     )
 
@@ -162,7 +162,7 @@ def _load_rows(database: Loading, archive: ArchiveReader, advance: Advance) -> N
         raise NotABackup(f"it has a table that revision {manifest.revision} does not have: {min(unknown)}")
     recipients = manifest.last_ids.get("recipients", 0)
     database.make_ranges(0, max(manifest.end_of_ranges, database.ranges_for(recipients)))
-    large = [name for name, stored in manifest.tables.items() if (stored.rows or 0) >= MANY]
+    large = [name for name, stored in manifest.tables.items() if (stored.rows or 0) >= MANY_ROWS]
     with indexes_set_aside(database.connection, large):
         for name in manifest.tables:
             with archive.open(f"{TABLES}{name}") as file:
@@ -189,7 +189,7 @@ def restored_before(database: Database) -> tuple[str, datetime] | None:
     """The file that was last restored into the database, and when; None if it says of none."""
     try:
         with database.read() as session:
-            entry = last_entry(session, RESTORED)
+            entry = last_entry(session, RESTORED_ACTION)
     except SQLAlchemyError:  # tables of another application, or of an older version
         return None
     return (entry.object_name or "a backup", entry.time) if entry else None

@@ -24,13 +24,13 @@ def keys_to_install(settings: Settings, archive: ArchiveReader, *, any_key: bool
     """The keys of the backup, if they take the place of the one that was generated here; None if this installation
     keeps its own: it has them all, or `any_key` is accepted. Raises `OtherSecretKey`, `NotABackup`."""
     manifest = archive.manifest
-    own = set(map(fingerprint, settings.secret_keys))
-    has_all = own >= {manifest.secret_key, *manifest.secret_key_fallbacks}
+    fingerprints = set(map(fingerprint, settings.secret_keys))
+    has_all = fingerprints >= {manifest.secret_key, *manifest.secret_key_fallbacks}
     if any_key or (has_all and not _are_half_installed(settings, manifest)):
         return None
     is_included = SECRET_KEY in manifest.files
     if not is_included or not _is_generated(settings):
-        raise OtherSecretKey(_what_to_do(is_included=is_included, lacks_first=manifest.secret_key not in own))
+        raise OtherSecretKey(_what_to_do(is_included=is_included, lacks_first=manifest.secret_key not in fingerprints))
     keys = tuple(_text(archive, SECRET_KEY).split("\n")[:1])
     if FALLBACKS in manifest.files:
         keys += tuple(_text(archive, FALLBACKS).splitlines())

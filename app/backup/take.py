@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from app.audit.record import Act, record_at_once
-from app.backup.archive import UNFINISHED, ArchiveWriter, is_abandoned, new_archive
+from app.backup.archive import UNFINISHED_SUFFIX, ArchiveWriter, is_abandoned, new_archive
 from app.backup.manifest import FALLBACKS, JOURNALS, SECRET_KEY, TABLES, Manifest
 from app.clock import now
 from app.db.copies.snapshot import Snapshot, snapshot
@@ -19,9 +19,9 @@ from app.secret_keys import SecretKeys, fingerprint
 from app.sends.outcomes.attempt_result import JOURNAL_SUFFIX, journal_folder
 from app.settings import Settings
 
-OURS = re.compile(r"tms-\d{8}T\d{6}Z\.zip")
+BACKUP_NAME = re.compile(r"tms-\d{8}T\d{6}Z\.zip")
 """Names of backups that are written into a folder."""
-OURS_UNFINISHED = re.compile(rf"\.{OURS.pattern}\.\d+{re.escape(UNFINISHED)}")
+UNFINISHED_BACKUP_NAME = re.compile(rf"\.{BACKUP_NAME.pattern}\.\d+{re.escape(UNFINISHED_SUFFIX)}")
 
 Advance = Callable[[int], None]
 
@@ -48,27 +48,31 @@ def take_backup(settings: Settings, path: Path, *, with_secret_key: bool, begin:
     Raises `NothingToBackUp`, `Exists`, `CopyError`, `OSError`, `SQLAlchemyError`.
     """
     journals, keys = _journals(settings), settings.secret_keys
-    with snapshot(settings.database_url) as shown:
-        if shown.revision is None or shown.state == "foreign":
-            has = "was never migrated" if shown.revision is None else f"is at the unknown revision {shown.revision}"
+    with snapshot(settings.database_url) as snapshot_:
+        if snapshot_.revision is None or snapshot_.state == "foreign":
+            has = (
+                "was never migrated"
+                if snapshot_.revision is None
+                else f"is at the unknown revision {snapshot_.revision}"
+            )
             raise NothingToBackUp(f"the database {has}: there is nothing of this service in it")
-        taken, last_ids, end_of_ranges = now(), shown.last_ids, shown.end_of_ranges
+        taken, last_ids, end_of_ranges = now(), snapshot_.last_ids, snapshot_.end_of_ranges
         # What was journalled before is read before and after the snapshot begins: a result that is not in the tables
         # may have been journalled in between, or written and removed from its journal in between.
         for name, lines in _journals(settings).items():
             journals[name] = journals.get(name, b"") + lines
-        advance = begin(shown.estimated_rows)
+        advance = begin(snapshot_.estimated_rows)
         with new_archive(path, settings.data_dir) as archive:
-            _add_files(archive, shown, journals, keys if with_secret_key else (), advance)
+            _add_files(archive, snapshot_, journals, keys if with_secret_key else (), advance)
             manifest = Manifest(
                 taken=taken,
-                revision=shown.revision,
-                database=shown.database,
+                revision=snapshot_.revision,
+                database=snapshot_.database,
                 secret_key=fingerprint(keys[0]),
                 secret_key_fallbacks=list(map(fingerprint, keys[1:])),
                 last_ids=last_ids,
                 end_of_ranges=end_of_ranges,
-                field_indexes=shown.field_indexes,
+                field_indexes=snapshot_.field_indexes,
                 files=archive.files,
             )
             archive.finish(manifest)
@@ -79,14 +83,14 @@ def delete_remains(folder: Path) -> None:
     """Deletes what is left in the folder of backups that were killed, before the next one needs the room. Raises
     `OSError`."""
     for path in folder.iterdir():
-        if OURS_UNFINISHED.fullmatch(path.name) and is_abandoned(path):
+        if UNFINISHED_BACKUP_NAME.fullmatch(path.name) and is_abandoned(path):
             path.unlink(missing_ok=True)
 
 
 def prune(folder: Path, keep: int) -> list[Path]:
     """Deletes all but the latest backups in the folder; returns the deleted ones. Files of other names stay. Raises
     `OSError`."""
-    backups = sorted(path for path in folder.iterdir() if OURS.fullmatch(path.name))
+    backups = sorted(path for path in folder.iterdir() if BACKUP_NAME.fullmatch(path.name))
     oldest = backups[: max(0, len(backups) - keep)]
     for path in oldest:
         path.unlink(missing_ok=True)
@@ -95,19 +99,19 @@ def prune(folder: Path, keep: int) -> list[Path]:
 
 def _journals(settings: Settings) -> dict[str, bytes]:
     """The journals of this machine's senders that are not empty."""
-    found = {}
+    lines_by_name = {}
     for path in sorted(journal_folder(settings).glob(f"*{JOURNAL_SUFFIX}")):
         try:
             lines = path.read_bytes()
         except FileNotFoundError:
             continue
         if lines:
-            found[path.name] = lines + b"\n"
-    return found
+            lines_by_name[path.name] = lines + b"\n"
+    return lines_by_name
 
 
 def _add_files(
-    archive: ArchiveWriter, shown: Snapshot, journals: dict[str, bytes], keys: SecretKeys, advance: Advance
+    archive: ArchiveWriter, source: Snapshot, journals: dict[str, bytes], keys: SecretKeys, advance: Advance
 ) -> None:
     if keys:
         archive.add(SECRET_KEY, [(keys[0].encode(), 0)])
@@ -115,11 +119,11 @@ def _add_files(
         archive.add(FALLBACKS, [("\n".join(keys[1:]).encode(), 0)])
     for name, lines in journals.items():
         archive.add(f"{JOURNALS}{name}", [(lines, 0)])
-    for table in shown.tables.values():
-        archive.add(f"{TABLES}{table.name}", _advancing(shown, table, advance), rows=True)
+    for table in source.tables.values():
+        archive.add(f"{TABLES}{table.name}", _advancing(source, table, advance), rows=True)
 
 
-def _advancing(shown: Snapshot, table: StoredTable, advance: Advance) -> Iterator[tuple[bytes, int]]:
-    for block, rows in shown.blocks(table):
+def _advancing(source: Snapshot, table: StoredTable, advance: Advance) -> Iterator[tuple[bytes, int]]:
+    for block, rows in source.blocks(table):
         yield block, rows
         advance(rows)

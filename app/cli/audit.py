@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import all_accounts, find_account
 from app.addresses import normalize_address
 from app.audit.read import AUDIT_ENTRIES, entries_in_order
-from app.audit.verify import NotedSeal, Verified, verify
+from app.audit.verify import NotedSeal, Verification, verify
 from app.cli.base import (
     CommandResult,
     Group,
@@ -188,7 +188,7 @@ def verify_(parts: Services, noted: NotedSeal | None) -> CommandResult:
     )
 
 
-def _lines(verification: Verified) -> Iterator[str]:
+def _lines(verification: Verification) -> Iterator[str]:
     first, others = verification.breaks[:1], verification.breaks[1:]
     if first:
         yield f"the log is not as it was sealed, first at {first[0]}"
@@ -206,7 +206,7 @@ def _lines(verification: Verified) -> Iterator[str]:
         yield f"the last seal: {verification.last}"
 
 
-def _facts(verification: Verified) -> Row:
+def _facts(verification: Verification) -> Row:
     return {
         "whole": not verification.breaks,
         **{

@@ -10,7 +10,7 @@ import click
 from flask.cli import with_appcontext
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.backup.archive import Exists
+from app.backup.archive import ArchiveExists
 from app.backup.take import NothingToBackUp, delete_remains, name_of, prune, record_backup, take_backup
 from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_done
 from app.cli.progress import parts_of
@@ -76,7 +76,7 @@ def _backup_time_noted() -> Iterator[None]:
 def _errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (Exists, NothingToBackUp) as error:
+    except (ArchiveExists, NothingToBackUp) as error:
         raise WrongValue(str(error)) from None
     except CopyError as error:
         raise Unavailable(str(error)) from None

@@ -25,7 +25,7 @@ from app.accounts.find import all_accounts, find_account
 from app.addresses import AddressKind, is_valid_email, is_valid_mobile
 from app.audit.actor import acting, command_actor
 from app.clock import timestamp
-from app.db.bounded_connection import COMMAND, limit_waits
+from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.db.database import Database, Transaction
 from app.db.engine import without_credentials
 from app.db.lookup import Named, find_by_name_or_id
@@ -175,7 +175,7 @@ class Command(click.Command):
         """Prints the warnings about the setup, then runs the command. It may wait longer for the database than a
         request, because the operator can interrupt it."""
         actor = command_actor(ctx.command_path.partition(" ")[2])
-        with one_line_errors(), limit_waits(COMMAND), acting(actor):
+        with one_line_errors(), limit_waits(COMMAND_SECONDS), acting(actor):
             parts = ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]
             for line in setup_warnings(parts) if self.warns_of_setup else ():
                 echo(line, err=True)

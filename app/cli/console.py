@@ -6,7 +6,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.accounts.sessions import LINK_ENDS, end_session, link_url, list_sessions, make_link
+from app.accounts.sessions import LINK_LIFETIME, end_session, link_url, list_sessions, make_link
 from app.cli.base import CommandResult, Group, Row, WrongValue, account_option
 from app.db.database import Transaction
 from app.errors import ServiceError
@@ -26,7 +26,7 @@ def login(transaction: Transaction, account: str | None, operator: bool) -> Comm
     if not settings.console:
         raise WrongValue("the console is switched off: CONSOLE=off")
     url = link_url(settings, make_link(transaction, None if operator else find_account(transaction, account)))
-    return CommandResult(url, {"url": url, "seconds": int(LINK_ENDS.total_seconds())})
+    return CommandResult(url, {"url": url, "seconds": int(LINK_LIFETIME.total_seconds())})
 
 
 @group.reads("sessions", "installation")

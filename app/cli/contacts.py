@@ -28,7 +28,7 @@ from app.cli.base import (
 from app.cli.csv_files import export_options, export_rows, format_to_write
 from app.cli.find_contacts import contact_row, find_contact, find_list, list_named, without_links
 from app.contacts.acts import record_list_export
-from app.contacts.by_hand import ContactActs, Named
+from app.contacts.by_hand import ContactActs, ContactAddresses
 from app.contacts.cells import column_key, columns_of, contact_from_cells, flat
 from app.contacts.counts import number_of_contacts
 from app.contacts.read import contact_shape, page_contacts
@@ -119,8 +119,8 @@ def _acts(transaction: Transaction, contact_list: ListSpec) -> ContactActs:
     return ContactActs(transaction, services().settings.secret_key, contact_list, allow_system=True)
 
 
-def _requested_identifier(contact: Contact) -> Named:
-    return Named(contact.id, contact.email, contact.mobile)
+def _requested_identifier(contact: Contact) -> ContactAddresses:
+    return ContactAddresses(contact.id, contact.email, contact.mobile)
 
 
 def _print_contact(attributes: Row, as_json: bool) -> None:

@@ -26,7 +26,7 @@ from app.db.remains import remove_remains
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.privacy.export import document, export_person
-from app.privacy.forget import Forgotten, forget, held
+from app.privacy.forget import ForgetReport, forget, held
 from app.privacy.person import with_test_account
 from app.privacy.places import counted
 
@@ -96,7 +96,7 @@ def _print_held(counts: Mapping[str, int], as_json: bool) -> None:
     print_done(f"held: {counted(counts)}" if counts else "nothing is held", {"held": dict(counts)}, as_json)
 
 
-def _print(forgotten: Forgotten, compacted: bool | None, further: Sequence[str], as_json: bool) -> None:
+def _print(forgotten: ForgetReport, compacted: bool | None, further: Sequence[str], as_json: bool) -> None:
     facts = {
         "removed": dict(forgotten.removed),
         "kept": dict(forgotten.kept),
@@ -109,7 +109,7 @@ def _print(forgotten: Forgotten, compacted: bool | None, further: Sequence[str],
     print_done("\n".join([*_result_line(forgotten, compacted), *further]), facts, as_json)
 
 
-def _result_line(forgotten: Forgotten, compacted: bool | None) -> Iterator[str]:
+def _result_line(forgotten: ForgetReport, compacted: bool | None) -> Iterator[str]:
     yield f"removed: {counted(forgotten.removed)}" if forgotten.removed else "nothing was held"
     if forgotten.kept:
         yield f"kept as keyed hashes: {counted(forgotten.kept)}"
@@ -122,7 +122,7 @@ def _result_line(forgotten: Forgotten, compacted: bool | None) -> Iterator[str]:
         yield f"others have used SQLite's file all the time: {cleaning}"
 
 
-def _further(forgotten: Forgotten, account: str | None, every: bool) -> list[str]:
+def _further(forgotten: ForgetReport, account: str | None, every: bool) -> list[str]:
     """The commands for the other addresses of the contacts, which others may share."""
     scope = ["--all-accounts"] if every else [] if account is None else ["--account", account]
     commands = (

@@ -19,7 +19,7 @@ from app.db.schema import schema_of
 from app.distribution import COMMAND_LINE
 from app.first_setup.answers import check_relays
 from app.first_setup.first_send import curl, first_mail
-from app.first_setup.reach import TRANSPORTS, Reached, Wanted, present_account, reach
+from app.first_setup.reach import TRANSPORTS, SetupRequest, SetupResult, present_account, reach
 from app.http.context import services
 from app.infrastructure.startup_report import email_destination
 from app.maintenance.domain_check import verify_domain
@@ -33,7 +33,7 @@ from app.transports.urls import display_url
 EARLIER_TOKEN_PLACEHOLDER = "TOKEN"  # noqa: S105 - stands in the command for a token that cannot be shown again
 
 
-def report(session: Session, settings: Settings, reached: Reached, domain: Row) -> dict[str, Any]:
+def report(session: Session, settings: Settings, reached: SetupResult, domain: Row) -> dict[str, Any]:
     """The facts, as `--json` prints them. `token` is null for a key that was there before."""
     account, key = reached.account, reached.key
     body = first_mail(reached.contact_list.id, account.owner_email or f"you@{domain['name']}")
@@ -123,7 +123,7 @@ def command(*, list_name: str, key_name: str, trust: bool, unchecked: bool, as_j
     _create_database(parts)
     asks = sys.stdin.isatty() and not as_json
     domain = _domain(given["domain"] or _ask(asks, "Domain that mail is sent from", "--domain"))
-    setup = Wanted(
+    setup = SetupRequest(
         account=given["account"] or domain,
         domain=domain,
         list_name=list_name,

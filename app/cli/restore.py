@@ -10,12 +10,12 @@ import click
 from flask.cli import with_appcontext
 
 from app.backup.manifest import NotABackup
-from app.backup.restore import NotKnown, NotRestorable, Restored, restore_backup, restored_before
+from app.backup.restore import OutcomeNotKnown, RestoreRefused, RestoreReport, restore_backup, restored_before
 from app.backup.secret_key import OtherSecretKey
 from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_json
 from app.cli.progress import parts_of
 from app.clock import timestamp
-from app.db.copies.load import NotEmpty
+from app.db.copies.load import DatabaseNotEmpty
 from app.db.copies.snapshot import CopyError
 from app.db.engine import without_credentials
 from app.db.migrate import MigrationError
@@ -50,7 +50,7 @@ def command(file: Path, other_secret_key: bool, as_json: bool) -> None:
         _print(restored)
 
 
-def _facts(restored: Restored) -> dict[str, object]:
+def _facts(restored: RestoreReport) -> dict[str, object]:
     held = {"messages": restored.messages - restored.settled, "runs": restored.runs, "webhooks": restored.webhooks}
     return {
         **restored.manifest.facts(),
@@ -61,7 +61,7 @@ def _facts(restored: Restored) -> dict[str, object]:
     }
 
 
-def _print(restored: Restored) -> None:
+def _print(restored: RestoreReport) -> None:
     database = without_credentials(services().settings.database_url)
     echo(f"restored {counted(restored.manifest.rows, 'row')} of {timestamp(restored.manifest.taken)} into {database}")
     if restored.secret_key:
@@ -84,20 +84,20 @@ def _errors(file: Path) -> Iterator[None]:
         yield
     except NotABackup as error:
         raise WrongValue(f"{file} cannot be restored: {error}") from None
-    except NotEmpty as error:
+    except DatabaseNotEmpty as error:
         raise WrongValue(_not_empty(error)) from None
-    except (NotRestorable, OtherSecretKey) as error:
+    except (RestoreRefused, OtherSecretKey) as error:
         raise WrongValue(str(error)) from None
     except (CopyError, MigrationError) as error:
         raise Unavailable(f"nothing was restored: {error}") from None
-    except NotKnown as error:
+    except OutcomeNotKnown as error:
         unknown = "all of it was restored, or nothing: repeat the command, which goes on or says that it is done"
         raise Unavailable(f"the connection was lost at the very end: {error}; {unknown}") from None
     except OSError as error:
         raise WrongValue(f"{error.filename or file}: {error.strerror or error}") from None
 
 
-def _not_empty(error: NotEmpty) -> str:
+def _not_empty(error: DatabaseNotEmpty) -> str:
     database = without_credentials(services().settings.database_url)
     if before := restored_before(services().database):
         name, moment = before

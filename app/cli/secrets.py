@@ -13,9 +13,9 @@ from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.maintenance.findings import counted
 from app.maintenance.stored_secrets import (
-    NotPossible,
     Progress,
-    Rotated,
+    Rotation,
+    RotationRefused,
     StoredSecrets,
     check_retirable,
     count_secrets,
@@ -78,7 +78,7 @@ def _rows(keys: SecretKeys, stored: StoredSecrets) -> list[Row]:
 def _one_line() -> Iterator[None]:
     try:
         yield
-    except NotPossible as error:
+    except RotationRefused as error:
         raise WrongValue(str(error)) from None
     except OSError as error:
         raise Unavailable(f"the keys in DATA_DIR cannot be replaced: {error.strerror}") from None
@@ -91,7 +91,7 @@ def status(parts: Services) -> list[Row]:
     return _rows(keys, count_secrets(parts.database, keys))
 
 
-def _print_rotation(done: Rotated, as_json: bool) -> None:
+def _print_rotation(done: Rotation, as_json: bool) -> None:
     new, written = short_fingerprint(done.key), counted(done.written, "stored secret")
     facts = {"key": new, "new": done.is_new, "encrypted": done.written, "keys": _rows(_keys(), done.stored)}
     print_done(f"encrypted {written} under {'a new key' if done.is_new else 'SECRET_KEY'}, {new}", facts, as_json)
@@ -103,7 +103,7 @@ def _print_rotation(done: Rotated, as_json: bool) -> None:
 
 
 @group.runs("rotate", "installation", _print_rotation)
-def rotate_(parts: Services) -> Rotated:
+def rotate_(parts: Services) -> Rotation:
     """Encrypt all stored secrets under SECRET_KEY, after replacing it by a new one where it was generated."""
     with _one_line(), progress("encrypting", None) as advance:
         return rotate(parts, Progress(lambda line: echo(line, err=True), advance))

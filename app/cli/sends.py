@@ -42,7 +42,7 @@ from app.db.expressions import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, QueueEntry, Recipient, Send, SendPause
 from app.db.models import Group as TransactionalGroup
-from app.db.public_ids import shown
+from app.db.public_ids import public_id
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import UUID
@@ -169,9 +169,9 @@ EXPORT_COLUMNS: dict[str, Any] = {
     "type": Recipient.type,
     "email": Recipient.email,
     "mobile": Recipient.mobile,
-    "list_id": shown(Recipient.list_id),
+    "list_id": public_id(Recipient.list_id),
     "contact_id": Recipient.contact_id,
-    "message_id": shown(Recipient.message_id),
+    "message_id": public_id(Recipient.message_id),
     "group_id": Recipient.group_id,
     "state": CURRENT_STATE,
     "reason": Recipient.reason,

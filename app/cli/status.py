@@ -23,9 +23,9 @@ from app.maintenance.overview import Overview, overview_of, read_overview
 
 def print_overview(overview: Overview) -> None:
     """A line for each finding, with its section of the page Alerts and a command that shows more, and for each note."""
-    if not overview.found and not overview.notes:
+    if not overview.findings and not overview.notes:
         echo("all is well")
-    for finding in overview.found:
+    for finding in overview.findings:
         echo(f"! {finding.words} ({_what_to_do(finding)})")
     for note in overview.notes:
         echo(f"- {note}")
@@ -54,7 +54,7 @@ def command(ctx: click.Context, check: bool, as_json: bool) -> None:
             ctx.exit(1)
         echo("")
         print_row(_figures(overview), as_json=False)
-    ctx.exit(1 if check and overview.found else 0)
+    ctx.exit(1 if check and overview.findings else 0)
 
 
 def _required_overview() -> Overview:

@@ -27,7 +27,7 @@ from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, BlockedAddress, List, Unsubscriber
 from app.db.pages import pages_of
-from app.db.public_ids import shown
+from app.db.public_ids import public_id
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import shown_id
@@ -85,7 +85,7 @@ def _entries(state: str) -> Any:
         columns = blocked.kind, blocked.address, null(), null(), blocked.reason, blocked.creation_time, blocked.reply
         return select(literal(state), *columns)
     entry = Unsubscriber
-    unsubscribed = entry.kind, entry.address, shown(entry.list_id), List.name, null(), entry.creation_time, null()
+    unsubscribed = entry.kind, entry.address, public_id(entry.list_id), List.name, null(), entry.creation_time, null()
     return select(literal(state), *unsubscribed).outerjoin(List, List.id == entry.list_id)
 
 

@@ -13,7 +13,7 @@ from app.cli.base import CommandResult, Group, Row
 from app.cli.progress import progress
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey, Base, CapturedMessage, Contact, List, Message, Recipient, Webhook, table_of
-from app.maintenance.test_accounts import delete_test_account, rows_to_delete
+from app.maintenance.account_deletion import delete_test_account, rows_to_delete
 from app.services import Services
 
 group = Group("test-account", help="The account in which test keys work, with copies of what their account has.")

@@ -17,7 +17,7 @@ from app.console.messages import search as search_messages
 from app.console.queries import SearchPage, SearchRequest
 from app.console.suppressions import Suppression, suppressions_of
 from app.contacts.blocked import BLOCKED
-from app.contacts.by_hand import ContactActs, Named
+from app.contacts.by_hand import ContactActs, ContactAddresses
 from app.contacts.cells import FLAGS, contact_from_cells
 from app.contacts.read import contact_shape, get_contact, page_contacts
 from app.db.models import Account
@@ -262,5 +262,5 @@ class ContactChanges:
         return attributes
 
 
-def _requested_identifier(item: Item) -> Named:
-    return Named(item["id"], item["email"], item["mobile"])
+def _requested_identifier(item: Item) -> ContactAddresses:
+    return ContactAddresses(item["id"], item["email"], item["mobile"])

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from app.accounts.sessions import SignedIn
+from app.accounts.sessions import BrowserSession
 from app.console.content import TextMessage
 from app.console.queries import address_filter
 from app.content.plain_text import Tag, parse_html
@@ -39,7 +39,7 @@ def text_filter(text: str) -> tuple[str, str]:
     return ("address", value) if name == "email" or value.isdigit() else ("subject", text)
 
 
-def find_message(session: Session, who: SignedIn, message_id: int) -> CapturedMessage:
+def find_message(session: Session, who: BrowserSession, message_id: int) -> CapturedMessage:
     """A captured message that somebody may see. Raises `not_found`."""
     statement = select(CapturedMessage).where(CapturedMessage.id == message_id)
     if who.account_id is not None:

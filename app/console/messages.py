@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.accounts.sessions import SignedIn
+from app.accounts.sessions import BrowserSession
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.console.queries import SearchPage, SearchRequest, address_filter
 from app.contacts.suppression_acts import remove_blocked, remove_unsubscribed
@@ -112,7 +112,7 @@ class Message:
     actions: Sequence[str]
 
 
-def message_of(session: Session, who: SignedIn, uuid: str) -> Recipient:
+def message_of(session: Session, who: BrowserSession, uuid: str) -> Recipient:
     """A message that somebody may see. Raises `not_found`."""
     if not UUID.fullmatch(uuid):
         raise ServiceError("not_found")

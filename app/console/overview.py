@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from app.audit.values import host_of
 from app.console.queues import first_due
 from app.db.models import Account, Domain, Webhook
-from app.db.models.webhooks import UNCHECKED
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.db.queue import PRIORITIES
 from app.groups.read import Counts, counts_by_hour
 from app.infrastructure.startup_report import email_destination
@@ -188,7 +188,7 @@ def _webhook_attention(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
         if webhook.failures:
             words = f"The webhook at {host_of(webhook.url)} accepts nothing: {webhook.failures} attempts have failed."
             yield Attention(words, f"webhooks deliveries {webhook.id}")
-        if webhook.barred not in (None, UNCHECKED):
+        if webhook.barred not in (None, UNCHECKED_BAR):
             words = f"The webhook at {host_of(webhook.url)} gets no events, because it was refused."
             yield Attention(words, f"webhooks show {webhook.id}")
         if webhook.held_to is not None:
@@ -257,7 +257,7 @@ def installation(session: Session, settings: Settings, overview: Overview) -> In
 
 
 def _alert_attention(overview: Overview) -> Iterator[Attention]:
-    for finding in overview.found:
+    for finding in overview.findings:
         yield Attention(finding.words, COMMANDS.get(finding.alert), finding.alert)
 
 

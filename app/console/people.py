@@ -13,7 +13,7 @@ from app.contacts.suppression_acts import address_of
 from app.db.models import Account
 from app.errors import ServiceError
 from app.privacy.export import document, export_person
-from app.privacy.forget import Forgotten, forget, held
+from app.privacy.forget import ForgetReport, forget, held
 from app.privacy.person import with_test_account
 from app.privacy.places import PLACES
 from app.services import Services
@@ -60,7 +60,7 @@ def check_confirmation(person: PersonAddress, typed: str) -> None:
         raise ServiceError("invalid_string", field="confirmation", detail=detail)
 
 
-def forget_person(services: Services, person: PersonAddress) -> Forgotten:
+def forget_person(services: Services, person: PersonAddress) -> ForgetReport:
     """Removes the person; returns what was removed."""
     return forget(services, person.account_ids, person.address.kind, person.address.key, wait=WAIT_SECONDS)
 

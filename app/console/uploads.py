@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from app.contacts.upsert import Upserted
+from app.contacts.upsert import UpsertCounts
 from app.csv_files.reader import CsvReader, FileRow, UnreadableFile, find_format, from_cell, reading
 from app.db.database import Database
 from app.errors import ServiceError
@@ -50,14 +50,14 @@ class Upload:
         clears = str(self.kind.empty_clears).lower()
         return [*(column.key for column in self.columns), clears, str(len(self.rows)), str(self.faults.faulty)]
 
-    def try_out(self, database: Database) -> Upserted:
+    def try_out(self, database: Database) -> UpsertCounts:
         """What the valid rows would do. If something refuses them, that is the problem of the file if it has none."""
         try:
-            return try_out(database, self.kind, self.rows) if self.rows else Upserted()
+            return try_out(database, self.kind, self.rows) if self.rows else UpsertCounts()
         except ServiceError as error:
             first = error.errors[0]
             self.problem = self.problem or f"Line {self.rows[first.index or 0].line}: {first.developer_message}"
-            return Upserted()
+            return UpsertCounts()
 
 
 def read_upload(

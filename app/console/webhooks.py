@@ -19,7 +19,7 @@ from app.console.queries import Pairs, older_query
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Event, List, Webhook, WebhookAttempt, WebhookSecret
-from app.db.models.webhooks import UNCHECKED
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.db.public_ids import has_any_id
 from app.errors import ServiceError
 from app.events.batch_contents import oldest_waiting
@@ -61,7 +61,7 @@ class WebhookState:
     @property
     def is_checked(self) -> bool:
         """Whether a worker is still to look up where its host leads."""
-        return self.webhook.barred == UNCHECKED
+        return self.webhook.barred == UNCHECKED_BAR
 
     @property
     def state(self) -> str:

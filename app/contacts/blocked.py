@@ -59,8 +59,8 @@ from app.query import compile as compiled
 from app.query.conditions import Equals, FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
 
-PERMANENT = "permanent bounce"
-TEMPORARY = "repeated temporary bounces"
+PERMANENT_BOUNCE = "permanent bounce"
+TEMPORARY_BOUNCES = "repeated temporary bounces"
 COMPLAINT = "complaint"
 """Why an address is blocked, unless a person says why."""
 OWN_ADDRESS = "[address]"
@@ -240,13 +240,13 @@ ORDER: tuple[Any, ...] = (BlockedAddress.creation_time, BlockedAddress.id)
 def quoting(condition: FilterCondition) -> ColumnElement[bool]:
     """The entries whose reply contains the text of the filter, without regard to case: a reply names ids and times that
     differ from address to address."""
-    reply, found = BlockedAddress.reply, list[ColumnElement[bool]]([false()])
-    for one in condition.alternatives:
-        if isinstance(one, IsNull):
-            found.append(reply.is_(None))
-        elif isinstance(one, Equals) and one.value:
-            found.append(reply.icontains(str(one.value), autoescape=True))
-    return not_(func.coalesce(or_(*found), false())) if condition.op == "ne" else or_(*found)
+    reply, clauses = BlockedAddress.reply, list[ColumnElement[bool]]([false()])
+    for alternative in condition.alternatives:
+        if isinstance(alternative, IsNull):
+            clauses.append(reply.is_(None))
+        elif isinstance(alternative, Equals) and alternative.value:
+            clauses.append(reply.icontains(str(alternative.value), autoescape=True))
+    return not_(func.coalesce(or_(*clauses), false())) if condition.op == "ne" else or_(*clauses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,15 +262,15 @@ class MatchingBlocked:
     def conditions(self) -> list[ColumnElement[bool]]:
         """What the blocked addresses that match meet."""
         entry = BlockedAddress
-        replies = [one for one in self.query.conditions if one.filter.name == "reply"]
-        others = Query(conditions=tuple(one for one in self.query.conditions if one not in replies))
+        replies = [condition for condition in self.query.conditions if condition.filter.name == "reply"]
+        others = Query(conditions=tuple(condition for condition in self.query.conditions if condition not in replies))
         columns: dict[str, ColumnElement[Any]] = {
             "state": literal(BLOCKED),
             "reason": entry.reason.expression,
             "creation_time": entry.creation_time.expression,
         }
-        own = entry.account_id == self.account_id, entry.reason != COMPLAINT, ~entry.address.startswith(PREFIX)
-        return [*own, *compiled.where(others, columns), *map(quoting, replies)]
+        is_listed = entry.account_id == self.account_id, entry.reason != COMPLAINT, ~entry.address.startswith(PREFIX)
+        return [*is_listed, *compiled.where(others, columns), *map(quoting, replies)]
 
     def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
         """The next ones behind a place, with their creation time and id behind the columns."""
@@ -280,8 +280,8 @@ class MatchingBlocked:
     def newest_ones(self, session: Session, columns: Sequence[Any], most: int) -> Sequence[Row[Any]]:
         """The newest ones, from the newest on."""
         with planned_for_values(session):
-            found = self._select(columns, None).order_by(*(column.desc() for column in ORDER)).limit(most)
-            return session.execute(found).all()
+            statement = self._select(columns, None).order_by(*(column.desc() for column in ORDER)).limit(most)
+            return session.execute(statement).all()
 
     def count(self, session: Session, most: int) -> int:
         """How many they are; one more than `most` stands for more than that."""
@@ -292,10 +292,10 @@ class MatchingBlocked:
 
     def _select(self, columns: Sequence[Any], after: Place | None) -> Select[Any]:
         place = (column.label(f"place_{number}") for number, column in enumerate(ORDER))
-        found = select(*columns, *place).where(*self.conditions)
+        statement = select(*columns, *place).where(*self.conditions)
         if after is not None:
-            found = found.where(tuple_(*ORDER) > _bound(after))
-        return found if self.newest is None else found.where(tuple_(*ORDER) <= _bound(self.newest))
+            statement = statement.where(tuple_(*ORDER) > _bound(after))
+        return statement if self.newest is None else statement.where(tuple_(*ORDER) <= _bound(self.newest))
 
 
 def newest_blocked(session: Session, account_id: int) -> Place | None:
@@ -309,9 +309,9 @@ def unblock_matching(transaction: Transaction, matching: MatchingBlocked, ids: C
     """Unblocks those of these entries that still match, and resets their soft bounces, as for one address; records the
     events of their contacts. Returns how many. A fixed number of statements."""
     unblocked, changed = unblock_entries(transaction, in_json(BlockedAddress.id, ids), *matching.conditions)
-    keys = all_forms(one.key for one in unblocked)
+    keys = all_forms(address.key for address in unblocked)
     counts = SoftBounces.account_id == matching.account_id, in_json(SoftBounces.address, keys)
-    forgotten = delete(SoftBounces).where(*counts, SoftBounces.kind.in_({one.kind for one in unblocked}))
+    forgotten = delete(SoftBounces).where(*counts, SoftBounces.kind.in_({address.kind for address in unblocked}))
     transaction.execute(forgotten, execution_options={"synchronize_session": False})
     contacts = changed.get(matching.account_id, ())
     record_contact_events(transaction, matching.account_id, "updated", contacts, this_second())

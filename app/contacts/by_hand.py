@@ -17,7 +17,7 @@ from app.infrastructure.digests import address_digest
 from app.lists.fields import ListSpec
 
 
-class Named(NamedTuple):
+class ContactAddresses(NamedTuple):
     """A contact and its addresses."""
 
     id: int
@@ -47,7 +47,7 @@ class ContactActs(NamedTuple):
         record(self.transaction, act)
         return contact_id
 
-    def update(self, contact: Named, attributes: ContactAttributes) -> None:
+    def update(self, contact: ContactAddresses, attributes: ContactAttributes) -> None:
         """Writes attributes of the contact; null clears. Without a change there is no entry."""
         digest = self._digest(contact.email, contact.mobile)
         act = act_on_contact(
@@ -56,7 +56,7 @@ class ContactActs(NamedTuple):
         updates = [(contact.id, attributes)]
         update_contacts(self.transaction, self.contact_list, updates, allow_system=self.allow_system, act=act)
 
-    def delete(self, contact: Named) -> None:
+    def delete(self, contact: ContactAddresses) -> None:
         """Deletes the contact."""
         digest = self._digest(contact.email, contact.mobile)
         delete_contacts(
@@ -70,5 +70,5 @@ class ContactActs(NamedTuple):
     def _digest(self, email: str | None, mobile: str | None) -> str | None:
         """By which the audit log knows the contact: that of its email, else of its mobile."""
         addresses: dict[AddressKind, str | None] = {"email": email, "mobile": mobile}
-        found = next((normalize_address(kind, text) for kind in ADDRESS_KINDS if (text := addresses[kind])), None)
-        return None if found is None else address_digest(self.secret_key, found)
+        address = next((normalize_address(kind, text) for kind in ADDRESS_KINDS if (text := addresses[kind])), None)
+        return None if address is None else address_digest(self.secret_key, address)

@@ -56,12 +56,12 @@ def _flag_errors(name: str, value: Any) -> Iterator[FieldError]:
 
 
 def _unknown(contact_list: ListSpec, name: str) -> FieldError:
-    known = ", ".join([*contact_list.fields_by_key, "subscribed", *FLAGS])
-    return FieldError("unexpected_field", name, detail=f"{name} is no attribute of the list's contacts: {known}.")
+    attributes = ", ".join([*contact_list.fields_by_key, "subscribed", *FLAGS])
+    return FieldError("unexpected_field", name, detail=f"{name} is no attribute of the list's contacts: {attributes}.")
 
 
-SUBSCRIBED = ("subscribed.email", "subscribed.mobile")
-READ_ONLY = (
+SUBSCRIBED_KEYS = ("subscribed.email", "subscribed.mobile")
+READ_ONLY_KEYS = (
     "id",
     "list_id",
     "blocked.email",
@@ -78,23 +78,23 @@ Cells = Mapping[str, str]
 def columns_of(contact_list: ListSpec) -> list[str]:
     """The columns of an export."""
     values = [field.key for field in contact_list.value_fields]
-    return ["id", "email", "mobile", *values, *SUBSCRIBED, *FLAGS, *READ_ONLY[2:]]
+    return ["id", "email", "mobile", *values, *SUBSCRIBED_KEYS, *FLAGS, *READ_ONLY_KEYS[2:]]
 
 
 def column_key(contact_list: ListSpec, head: str) -> str | None:
     """The attribute that a column header names, by key or by the name of a field; None for an unknown one."""
-    known = {*contact_list.fields_by_key, *contact_list.ignored_keys, *FLAGS, *SUBSCRIBED, *READ_ONLY}
-    return next((key for key in (head.strip(), field_key(head)) if key in known), None)
+    keys = {*contact_list.fields_by_key, *contact_list.ignored_keys, *FLAGS, *SUBSCRIBED_KEYS, *READ_ONLY_KEYS}
+    return next((key for key in (head.strip(), field_key(head)) if key in keys), None)
 
 
 def contact_from_cells(contact_list: ListSpec, cells: Cells, *, clear: bool) -> tuple[dict[str, Any], list[FieldError]]:
     """The attributes in the cells and their errors; an empty cell clears the attribute or leaves it out."""
     attributes: dict[str, Any] = {}
     for key, text in cells.items():
-        if key in READ_ONLY or (not text and not clear):
+        if key in READ_ONLY_KEYS or (not text and not clear):
             continue
         value = _value(contact_list, key, text)
-        if key in SUBSCRIBED:
+        if key in SUBSCRIBED_KEYS:
             attributes.setdefault("subscribed", {})[key.partition(".")[2]] = value
         else:
             attributes[key] = value
@@ -104,7 +104,7 @@ def contact_from_cells(contact_list: ListSpec, cells: Cells, *, clear: bool) -> 
 def _value(contact_list: ListSpec, key: str, text: str) -> Any:
     """The value of the text. A text that cannot be converted is left as it is, and rejected by the checks."""
     try:
-        if key in FLAGS or key in SUBSCRIBED:
+        if key in FLAGS or key in SUBSCRIBED_KEYS:
             return parse_switch(text)
         field = contact_list.fields_by_key.get(key)
         if field is not None and field.value_type is ValueType.NUMBER and text:
@@ -116,17 +116,19 @@ def _value(contact_list: ListSpec, key: str, text: str) -> Any:
 
 def _number(text: str) -> int | float:
     """A number as in JSON. Python itself would also accept `1_000`, ` 12` and digits of other scripts."""
-    found = NUMBER.fullmatch(text)
-    if found is None:
+    match = NUMBER.fullmatch(text)
+    if match is None:
         raise ValueError("not a number")
-    return float(text) if found["part"] else int(text)
+    return float(text) if match["part"] else int(text)
 
 
 def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Nested attributes under dotted names."""
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for name, value in attributes.items():
-        found.update(
-            {f"{name}.{part}": one for part, one in value.items()} if isinstance(value, dict) else {name: value}
+        flattened.update(
+            {f"{name}.{part}": part_value for part, part_value in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
         )
-    return found
+    return flattened

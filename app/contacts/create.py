@@ -20,7 +20,7 @@ from app.contacts.rules import (
     unique_violation_as_conflict,
 )
 from app.contacts.state import (
-    BLANK,
+    BLANK_CONTACT,
     ContactAttributes,
     ContactState,
     ContactWrite,
@@ -59,7 +59,7 @@ def create_contacts(
     back then.
     """
     lock_for_writes(transaction, contact_list.account_id, contacts, long_transaction=long_transaction)
-    writes = [ContactWrite.of(index, BLANK, attributes) for index, attributes in enumerate(contacts)]
+    writes = [ContactWrite.of(index, BLANK_CONTACT, attributes) for index, attributes in enumerate(contacts)]
     entries = find_unsubscriber_entries(transaction, contact_list, addresses_to_look_up(writes))
     kept = _without_unsubscribers(writes, entries, remove_unsubscribers)
     errors = [*address_errors(contact_list, contacts, bulk), *system_errors(contact_list, allow_system)]

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, AddressKind
 from app.contacts.subscriptions import ADDRESS_COLUMNS, SUBSCRIBED_COLUMNS
-from app.db.index_hints import FEW, Indexed, by_index_or_order, in_subquery, json_contains
+from app.db.index_hints import MAX_ROWS_TO_SORT, IndexedRows, by_index_or_order, in_subquery, json_contains
 from app.db.json_fields import json_date, json_number
 from app.db.models import BlockedAddress, Contact
 from app.lists.fields import RANGES, FieldSpec, ListSpec
@@ -22,9 +22,9 @@ from app.query import compile as compiled
 from app.query.conditions import Alternative, Equals, FilterCondition, IsNull, Query
 from app.query.times import on_stored_text
 
-EXACT_INTEGERS = 2**53
+MAX_EXACT_INTEGER = 2**53
 """Up to this number a JSON integer and the float of a filter are equal."""
-MOST_CONTAINED = 100
+MAX_CONTAINED_VALUES = 100
 """Values of one condition that are looked up in the index of all values."""
 
 
@@ -38,15 +38,15 @@ def is_blocked(kind: AddressKind) -> ColumnElement[bool]:
     return statement.correlate(Contact).exists()
 
 
-BLOCKED: dict[AddressKind, ColumnElement[bool]] = {kind: is_blocked(kind) for kind in ADDRESS_KINDS}
-SUBSCRIBED = SUBSCRIBED_COLUMNS.values()
+IS_BLOCKED: dict[AddressKind, ColumnElement[bool]] = {kind: is_blocked(kind) for kind in ADDRESS_KINDS}
+SUBSCRIBED_FLAGS = SUBSCRIBED_COLUMNS.values()
 SWITCHES: dict[str, tuple[Any, Any]] = {
     "is_active": (Contact.is_active, not_(Contact.is_active)),
     "double_opt_in": (Contact.double_opt_in, not_(Contact.double_opt_in)),
-    "subscribed": (and_(*SUBSCRIBED), or_(*map(not_, SUBSCRIBED))),
+    "subscribed": (and_(*SUBSCRIBED_FLAGS), or_(*map(not_, SUBSCRIBED_FLAGS))),
     **{f"subscribed.{kind}": (column, not_(column)) for kind, column in SUBSCRIBED_COLUMNS.items()},
-    "blocked": (or_(*BLOCKED.values()), and_(*map(not_, BLOCKED.values()))),
-    **{f"blocked.{kind}": (blocked, not_(blocked)) for kind, blocked in BLOCKED.items()},
+    "blocked": (or_(*IS_BLOCKED.values()), and_(*map(not_, IS_BLOCKED.values()))),
+    **{f"blocked.{kind}": (blocked, not_(blocked)) for kind, blocked in IS_BLOCKED.items()},
 }
 """Boolean filter -> the conditions for true and for false, written as in the partial indexes. None of the columns is
 ever null."""
@@ -75,11 +75,11 @@ def answered_by_indexes(
     formed: list[ColumnElement[bool]] = []
     others: list[FilterCondition] = []
     for condition in conditions:
-        found = _formed(session, contact_list, condition, fields.get(condition.filter.name))
-        if found is None:
+        formed_condition = _formed(session, contact_list, condition, fields.get(condition.filter.name))
+        if formed_condition is None:
             others.append(condition)
         else:
-            formed.append(found)
+            formed.append(formed_condition)
     return formed, tuple(others)
 
 
@@ -98,11 +98,11 @@ def _formed(
 
 
 def _switch(session: Session, contact_list: ListSpec, condition: FilterCondition) -> ColumnElement[bool]:
-    values = {one.value for one in condition.alternatives if isinstance(one, Equals)}
-    wanted = {True, False} - values if condition.op == "ne" else values
-    if len(wanted) != 1:
-        return true() if wanted else false()
-    (value,) = wanted
+    values = {alternative.value for alternative in condition.alternatives if isinstance(alternative, Equals)}
+    states = {True, False} - values if condition.op == "ne" else values
+    if len(states) != 1:
+        return true() if states else false()
+    (value,) = states
     if value and condition.filter.name in BLOCKED_KINDS:
         return _has_blocked_address(session, contact_list, condition.filter.name)
     on, off = SWITCHES[condition.filter.name]
@@ -114,16 +114,16 @@ def _has_blocked_address(session: Session, contact_list: ListSpec, name: str) ->
     """By the addresses, while the account has blocked few. If it has blocked many, such contacts are soon found in the
     order of the page."""
     kinds = BLOCKED_KINDS[name]
-    of_account = BlockedAddress.account_id == contact_list.account_id
-    first = select(BlockedAddress.id).where(of_account, BlockedAddress.kind.in_(kinds)).limit(FEW + 1)
-    if len(session.execute(first).all()) > FEW:
-        return or_(*(BLOCKED[kind] for kind in kinds))
+    is_of_account = BlockedAddress.account_id == contact_list.account_id
+    first = select(BlockedAddress.id).where(is_of_account, BlockedAddress.kind.in_(kinds)).limit(MAX_ROWS_TO_SORT + 1)
+    if len(session.execute(first).all()) > MAX_ROWS_TO_SORT:
+        return or_(*(IS_BLOCKED[kind] for kind in kinds))
     indexed = []
     for kind in kinds:
-        addresses = select(BlockedAddress.address).where(of_account, BlockedAddress.kind == kind)
+        addresses = select(BlockedAddress.address).where(is_of_account, BlockedAddress.kind == kind)
         column = ADDRESS_COLUMNS[kind]
-        indexed.append(Indexed(in_subquery(session, column, addresses), column))
-    has_blocked = or_(*(one.rows for one in indexed))
+        indexed.append(IndexedRows(in_subquery(session, column, addresses), column))
+    has_blocked = or_(*(blocked.rows for blocked in indexed))
     return by_index_or_order(session, Contact.id, Contact.list_id == contact_list.id, has_blocked, indexed)
 
 
@@ -133,7 +133,7 @@ def _modified(session: Session, contact_list: ListSpec, condition: FilterConditi
     matching = _where(condition, Contact.last_modified_time)
     created = and_(_where(condition, Contact.creation_time), matching)
     changed = and_(matching, Contact.last_modified_time != Contact.creation_time)
-    indexed = [Indexed(changed, Contact.last_modified_time), Indexed(created, Contact.creation_time)]
+    indexed = [IndexedRows(changed, Contact.last_modified_time), IndexedRows(created, Contact.creation_time)]
     return by_index_or_order(session, Contact.id, Contact.list_id == contact_list.id, matching, indexed)
 
 
@@ -146,7 +146,7 @@ def _in_range(
     value = compared_value(field)
     matching = _where(condition, value)
     return by_index_or_order(
-        session, Contact.id, Contact.list_id == contact_list.id, matching, [Indexed(matching, value)]
+        session, Contact.id, Contact.list_id == contact_list.id, matching, [IndexedRows(matching, value)]
     )
 
 
@@ -159,15 +159,19 @@ def _contained(session: Session, field: FieldSpec, condition: FilterCondition) -
     """One of these values and nothing else, for the index on all values."""
     alternatives: Sequence[Alternative] = condition.alternatives
     if RANGES.get(field.value_type) == "date":
-        alternatives = [text for one in alternatives for text in on_stored_text(one)]
-    values = [one.value for one in alternatives if isinstance(one, Equals) and _is_exact(one.value)]
-    if len(values) != len(alternatives) or not 0 < len(values) <= MOST_CONTAINED:
+        alternatives = [text for alternative in alternatives for text in on_stored_text(alternative)]
+    values = [
+        alternative.value
+        for alternative in alternatives
+        if isinstance(alternative, Equals) and _is_exact(alternative.value)
+    ]
+    if len(values) != len(alternatives) or not 0 < len(values) <= MAX_CONTAINED_VALUES:
         return None
     contained = [json_contains(session, Contact.values, {field.key: value}) for value in values]
-    present = [one for one in contained if one is not None]
+    present = [condition_part for condition_part in contained if condition_part is not None]
     return or_(*present) if present else None
 
 
 def _is_exact(value: object) -> bool:
     """Whether JSON and the filter agree about equality."""
-    return isinstance(value, str) or (isinstance(value, float) and abs(value) < EXACT_INTEGERS)
+    return isinstance(value, str) or (isinstance(value, float) and abs(value) < MAX_EXACT_INTEGER)

@@ -51,9 +51,9 @@ def _restore(transaction: Transaction, account_id: int, digests: Mapping[str, No
             rounds.append({})
         rounds[seen[address]][digest] = address
         seen[address] += 1
-    for one in rounds:
-        _restore_entries(transaction, Unsubscriber, account_id, one, ("kind", "list_id"))
-        _restore_entries(transaction, BlockedAddress, account_id, one, ("kind",))
+    for digests_of_round in rounds:
+        _restore_entries(transaction, Unsubscriber, account_id, digests_of_round, ("kind", "list_id"))
+        _restore_entries(transaction, BlockedAddress, account_id, digests_of_round, ("kind",))
 
 
 def _restore_entries(
@@ -64,11 +64,11 @@ def _restore_entries(
     key: Collection[str],
 ) -> None:
     """An address that was suppressed anew meanwhile has an entry of its own, and needs no other."""
-    of_digests = model.account_id == account_id, in_json(model.address, list(digests))
-    address = case({digest: one.key for digest, one in digests.items()}, value=model.address)
+    has_digest = model.account_id == account_id, in_json(model.address, list(digests))
+    address = case({digest: original.key for digest, original in digests.items()}, value=model.address)
     other: Any = aliased(model)
     same = (getattr(other, name).is_not_distinct_from(getattr(model, name)) for name in ("account_id", *key))
     conditions = other.address == address, *same
-    restored = update(model).where(*of_digests, ~exists().where(*conditions)).values(address=address)
+    restored = update(model).where(*has_digest, ~exists().where(*conditions)).values(address=address)
     transaction.execute(restored, execution_options=_UNSYNCHRONIZED)
-    transaction.execute(delete(model).where(*of_digests), execution_options=_UNSYNCHRONIZED)
+    transaction.execute(delete(model).where(*has_digest), execution_options=_UNSYNCHRONIZED)

@@ -19,7 +19,7 @@ from app.contacts.counts import count_in_list
 from app.contacts.create import shared_columns
 from app.contacts.events import record_contact_events
 from app.contacts.forgotten import restore_found
-from app.contacts.state import BLANK, ContactState, ContactWrite, state_after
+from app.contacts.state import BLANK_CONTACT, ContactState, ContactWrite, state_after
 from app.contacts.subscriptions import ADDRESS_COLUMNS, lock_addresses
 from app.contacts.triggers import fire
 from app.contacts.unsubscriber_entries import find_unsubscriber_entries
@@ -38,7 +38,7 @@ def get_or_create_contacts(
     contact_list: ListSpec,
     kind: AddressKind,
     addresses: Collection[str],
-    known: Mapping[str, int] | None = None,
+    known_ids: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Normalized address -> the id of its contact, for every address; `known` is what `find_by_address` has found.
 
@@ -46,15 +46,15 @@ def get_or_create_contacts(
     Raises `list_not_mutable` if a contact would have to be created in a system list. A fixed number of statements.
     """
     texts = {normalize_address(kind, text).key: text for text in addresses}
-    found = _find(transaction, contact_list, kind, texts) if known is None else dict(known)
-    if len(found) == len(texts):
-        return found
+    contact_ids = _find(transaction, contact_list, kind, texts) if known_ids is None else dict(known_ids)
+    if len(contact_ids) == len(texts):
+        return contact_ids
     check_mutable(contact_list)
     if not _is_unique(contact_list, kind):
         _lock_list(transaction, contact_list)
-        found |= _find(transaction, contact_list, kind, texts.keys() - found.keys())
-    missing = {key: text for key, text in texts.items() if key not in found}
-    return found | _create(transaction, contact_list, kind, missing)
+        contact_ids |= _find(transaction, contact_list, kind, texts.keys() - contact_ids.keys())
+    missing = {key: text for key, text in texts.items() if key not in contact_ids}
+    return contact_ids | _create(transaction, contact_list, kind, missing)
 
 
 def check_mutable(contact_list: ListSpec) -> None:
@@ -65,12 +65,12 @@ def check_mutable(contact_list: ListSpec) -> None:
 
 
 def planned_contacts(
-    session: Session, contact_list: ListSpec, kind: AddressKind, addresses: Collection[str], known: Collection[str]
+    session: Session, contact_list: ListSpec, kind: AddressKind, addresses: Collection[str], known_keys: Collection[str]
 ) -> dict[str, ContactState]:
     """Normalized address -> the contact that `get_or_create_contacts` would create, for every address that is not
     `known`. Raises `list_not_mutable` as that does. One select, and none if all are known."""
     texts = {normalize_address(kind, text).key: text for text in addresses}
-    missing = {key: NormalizedAddress(kind, key) for key in texts.keys() - set(known)}
+    missing = {key: NormalizedAddress(kind, key) for key in texts.keys() - set(known_keys)}
     if not missing:
         return {}
     check_mutable(contact_list)
@@ -78,7 +78,10 @@ def planned_contacts(
     entries = find_unsubscriber_entries(session, contact_list, missing.values())
     shared = shared_columns(contact_list, moment)
     return {
-        key: {**shared, **state_after(contact_list, ContactWrite.of(0, BLANK, {kind: texts[key]}), entries, {}, moment)}
+        key: {
+            **shared,
+            **state_after(contact_list, ContactWrite.of(0, BLANK_CONTACT, {kind: texts[key]}), entries, {}, moment),
+        }
         for key in missing
     }
 
@@ -90,7 +93,7 @@ def find_by_address(kind: AddressKind, addresses: Collection[str], *, account_id
 
 
 def _find_keys(kind: AddressKind, keys: Collection[str], account_id: int, list_id: int) -> Read:
-    return FIND[kind], {"account_id": account_id, "list_id": list_id, "keys": json_array(all_forms(keys))}
+    return FIND_STATEMENTS[kind], {"account_id": account_id, "list_id": list_id, "keys": json_array(all_forms(keys))}
 
 
 def _find(transaction: Transaction, contact_list: ListSpec, kind: AddressKind, keys: Collection[str]) -> dict[str, int]:
@@ -116,7 +119,7 @@ def _find_statement(kind: AddressKind) -> PreparedStatement:
     )
 
 
-FIND: dict[AddressKind, PreparedStatement] = {kind: _find_statement(kind) for kind in ADDRESS_KINDS}
+FIND_STATEMENTS: dict[AddressKind, PreparedStatement] = {kind: _find_statement(kind) for kind in ADDRESS_KINDS}
 
 
 def _is_unique(contact_list: ListSpec, kind: AddressKind) -> bool:
@@ -140,7 +143,7 @@ def _create(
     entries = find_unsubscriber_entries(transaction, contact_list, addresses.values())
     restore_found(transaction, contact_list.account_id, entries, addresses.values())
     # In the same order for all requests: of two that create the same contacts one waits, without a deadlock.
-    writes = {key: ContactWrite.of(0, BLANK, {kind: text}) for key, text in sorted(missing.items())}
+    writes = {key: ContactWrite.of(0, BLANK_CONTACT, {kind: text}) for key, text in sorted(missing.items())}
     rows = [
         {"id": drawn[key], **state_after(contact_list, write, entries, {}, moment)} for key, write in writes.items()
     ]

@@ -12,10 +12,10 @@ from sqlalchemy import ColumnElement, Row, and_, case, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from app.contacts.counts import number_of_contacts
-from app.contacts.filters import BLOCKED, answered_by_indexes, compared_value
+from app.contacts.filters import IS_BLOCKED, answered_by_indexes, compared_value
 from app.db.index_hints import in_subquery, planned_for_values
 from app.db.models import Contact, List
-from app.db.public_ids import shown
+from app.db.public_ids import public_id
 from app.errors import ServiceError
 from app.ids import shown_id
 from app.lists.fields import FieldSpec, ListSpec, ValueType
@@ -38,7 +38,7 @@ from app.query.reader import (
     whole_renderer,
 )
 
-Found = TypeVar("Found")
+AnyContact = TypeVar("AnyContact")
 
 FILTER_KINDS = {
     ValueType.DATE: FilterType.DATE,
@@ -53,27 +53,27 @@ def _bits(email: Any, mobile: Any) -> ColumnElement[int]:
     return case((email, 1), else_=0) + case((mobile, 2), else_=0)
 
 
-BOTH_KINDS = tuple({"email": bool(bits & 1), "mobile": bool(bits & 2)} for bits in range(4))
+FLAGS_BY_BITS = tuple({"email": bool(bits & 1), "mobile": bool(bits & 2)} for bits in range(4))
 
 
 def _by_kind(bits: int, _zone: ZoneInfo | None) -> dict[str, bool]:
-    return BOTH_KINDS[bits]
+    return FLAGS_BY_BITS[bits]
 
 
 ATTRIBUTES: dict[str, Property] = {
     "id": Property(Contact.id),
-    "list_id": Property(shown(Contact.list_id)),
+    "list_id": Property(public_id(Contact.list_id)),
     "creation_time": Property(Contact.creation_time, as_timestamp),
     "last_modified_time": Property(Contact.last_modified_time, as_timestamp),
     "email": Property(Contact.email),
     "mobile": Property(Contact.mobile),
     "subscribed": Property(_bits(Contact.subscribed_email, Contact.subscribed_mobile), _by_kind),
-    "blocked": Property(_bits(BLOCKED["email"], BLOCKED["mobile"]), _by_kind),
+    "blocked": Property(_bits(IS_BLOCKED["email"], IS_BLOCKED["mobile"]), _by_kind),
     "is_active": Property(Contact.is_active),
     "double_opt_in": Property(Contact.double_opt_in),
     "double_opt_in_time": Property(Contact.double_opt_in_time, as_timestamp),
 }
-PARTS = ("subscribed.email", "subscribed.mobile", "blocked.email", "blocked.mobile")
+SUPPRESSION_PARTS = ("subscribed.email", "subscribed.mobile", "blocked.email", "blocked.mobile")
 """Members of attributes that a query may request alone."""
 ATTRIBUTE_FILTERS: dict[str, tuple[FilterType, Any]] = {
     "id": (FilterType.INTEGER, Contact.id),
@@ -87,9 +87,9 @@ ATTRIBUTE_FILTERS: dict[str, tuple[FilterType, Any]] = {
     "subscribed.email": (FilterType.BOOLEAN, Contact.subscribed_email),
     "subscribed.mobile": (FilterType.BOOLEAN, Contact.subscribed_mobile),
     "subscribed": (FilterType.BOOLEAN, and_(Contact.subscribed_email, Contact.subscribed_mobile)),
-    "blocked.email": (FilterType.BOOLEAN, BLOCKED["email"]),
-    "blocked.mobile": (FilterType.BOOLEAN, BLOCKED["mobile"]),
-    "blocked": (FilterType.BOOLEAN, or_(BLOCKED["email"], BLOCKED["mobile"])),
+    "blocked.email": (FilterType.BOOLEAN, IS_BLOCKED["email"]),
+    "blocked.mobile": (FilterType.BOOLEAN, IS_BLOCKED["mobile"]),
+    "blocked": (FilterType.BOOLEAN, or_(IS_BLOCKED["email"], IS_BLOCKED["mobile"])),
 }
 """Filter name -> its type and what it compares. `subscribed` is true when no address is unsubscribed, `blocked` when
 one is blocked (docs/contacts.md#blocked-addresses)."""
@@ -106,7 +106,7 @@ def contact_shape(value_fields: tuple[FieldSpec, ...] = ()) -> Shape:
     properties = {**ATTRIBUTES, **values}
     return Shape(
         resource=Resource(
-            name="contact", collection="contacts", filters=filters, fields=tuple(properties), parts=PARTS
+            name="contact", collection="contacts", filters=filters, fields=tuple(properties), parts=SUPPRESSION_PARTS
         ),
         properties=properties,
         keys=(Contact.id, Contact.list_id),
@@ -129,24 +129,24 @@ def page_contacts(session: Session, contact_list: ListSpec, query: Query) -> Pag
 
 
 def show_contact(contact_list: ListSpec, contact: Sequence[Any], query: Query) -> dict[str, Any]:
-    """A contact of the list by its CONTACT_COLUMNS (app/contacts/of_path.py)."""
+    """A contact of the list by its CONTACT_COLUMNS (app/contacts/request_path.py)."""
     return whole_renderer(contact_shape(contact_list.value_fields), query.fields, query.zone)(contact)
 
 
 def get_contact(session: Session, contact_list: ListSpec, contact_id: int, query: Query) -> dict[str, Any]:
     """One contact of the list. Raises `not_found`."""
     shape = contact_shape(contact_list.value_fields)
-    found = read_one(session, shape, query, {Contact.list_id: contact_list.id, Contact.id: contact_id})
-    return existing_contact(found, contact_list, contact_id)
+    contact = read_one(session, shape, query, {Contact.list_id: contact_list.id, Contact.id: contact_id})
+    return existing_contact(contact, contact_list, contact_id)
 
 
-def existing_contact(found: Found | None, contact_list: ListSpec, contact_id: int) -> Found:
+def existing_contact(contact: AnyContact | None, contact_list: ListSpec, contact_id: int) -> AnyContact:
     """What was found. Raises `not_found` where the list has no such contact."""
-    if found is None:
+    if contact is None:
         raise ServiceError(
             "not_found", detail=f"There is no contact with the id {contact_id} in list {shown_id(contact_list.id)}."
         )
-    return found
+    return contact
 
 
 def _links(row: Sequence[Any]) -> dict[str, Any]:

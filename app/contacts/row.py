@@ -17,7 +17,7 @@ from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.clock import timestamp
-from app.contacts.filters import BLOCKED
+from app.contacts.filters import IS_BLOCKED
 from app.db.expressions import in_json, json_array
 from app.db.models import Contact
 from app.db.prepared import PreparedStatement
@@ -46,29 +46,41 @@ class ContactRow:
     blocked_mobile: bool
 
 
-LOOKED_UP: dict[str, Any] = {f"blocked_{kind}": blocked.label(f"blocked_{kind}") for kind, blocked in BLOCKED.items()}
+LOOKED_UP_COLUMNS: dict[str, Any] = {
+    f"blocked_{kind}": blocked.label(f"blocked_{kind}") for kind, blocked in IS_BLOCKED.items()
+}
 """The values that are looked up, because they are no columns of the contact."""
-COLUMNS: list[Any] = [LOOKED_UP.get(field.name, Contact.__table__.c.get(field.name)) for field in fields(ContactRow)]
+COLUMNS: list[Any] = [
+    LOOKED_UP_COLUMNS.get(field.name, Contact.__table__.c.get(field.name)) for field in fields(ContactRow)
+]
 
 # Built once: building it takes longer than running it, and every message waits for it.
-CONTACTS = PreparedStatement(select(*COLUMNS).where(in_json(Contact.id, bindparam("contact_ids", type_=String))))
+SELECT_CONTACTS = PreparedStatement(select(*COLUMNS).where(in_json(Contact.id, bindparam("contact_ids", type_=String))))
 
 
 def load_contact_rows(session: Session, contact_ids: Iterable[int]) -> dict[int, ContactRow]:
     """The contacts with these ids that exist, whatever their account; no select for no ids."""
-    wanted = set(contact_ids)
-    if not wanted:
+    ids = set(contact_ids)
+    if not ids:
         return {}
-    return {row.id: ContactRow(*row) for row in CONTACTS.rows(session, contact_ids=json_array(wanted))}
+    return {row.id: ContactRow(*row) for row in SELECT_CONTACTS.rows(session, contact_ids=json_array(ids))}
 
 
-HIDEABLE = {"contact_id": 1, "subscribed_email": 2, "subscribed_mobile": 4, "blocked_email": 8, "blocked_mobile": 16}
+HIDEABLE_ATTRIBUTES = {
+    "contact_id": 1,
+    "subscribed_email": 2,
+    "subscribed_mobile": 4,
+    "blocked_email": 8,
+    "blocked_mobile": 16,
+}
 """Attributes whose names a list field may have as its key, each with a bit; all other names are reserved."""
 
 
 def hidden_by(contact_list: ListSpec) -> int:
     """The bits of the attributes that fields of the list hide."""
-    return sum(HIDEABLE.get(key, 0) for key in {field.key for field in contact_list.fields if not field.is_address})
+    return sum(
+        HIDEABLE_ATTRIBUTES.get(key, 0) for key in {field.key for field in contact_list.fields if not field.is_address}
+    )
 
 
 def _formatted(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
@@ -108,12 +120,12 @@ class ContactValues(Mapping[str, object]):
         values = self._contact.values
         if name in values:
             return values[name]
-        if HIDEABLE.get(name, 0) & self._hidden:
+        if HIDEABLE_ATTRIBUTES.get(name, 0) & self._hidden:
             raise KeyError(name)
         return ATTRIBUTES[name](self._contact, self._zone)
 
     def __iter__(self) -> Iterator[str]:
-        hidden = {name for name, bit in HIDEABLE.items() if bit & self._hidden}
+        hidden = {name for name, bit in HIDEABLE_ATTRIBUTES.items() if bit & self._hidden}
         return iter({**self._contact.values, **dict.fromkeys(ATTRIBUTES.keys() - hidden)})
 
     def __len__(self) -> int:

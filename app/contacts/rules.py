@@ -91,21 +91,21 @@ def check_identifiers_free(
     field = contact_list.identifier
     if not requested or field is None:
         return
-    owners = _owners(session, contact_list.id, [one.identifier for one in requested])
+    owners = _owners(session, contact_list.id, [element.identifier for element in requested])
     errors, taken = [], []
     earlier: set[str] = set()
-    for one in requested:
-        holders = owners.get(email_key(one.identifier), ()) if owners else ()
+    for element in requested:
+        holders = owners.get(email_key(element.identifier), ()) if owners else ()
         owner = next((each for each in holders if each not in released), None) if holders else None
         if owner is not None:
             detail = f"{field}: contact {owner} of this list has it already."
-            errors.append(FieldError("conflict", field, **element_location(one.index, bulk), detail=detail))
+            errors.append(FieldError("conflict", field, **element_location(element.index, bulk), detail=detail))
             taken.append({"contact_id": owner})
-        elif one.identifier in earlier:
+        elif element.identifier in earlier:
             detail = f"{field}: an earlier element of this request has it already."
-            errors.append(FieldError("conflict", field, **element_location(one.index, bulk), detail=detail))
+            errors.append(FieldError("conflict", field, **element_location(element.index, bulk), detail=detail))
             taken.append({})
-        earlier.add(one.identifier)
+        earlier.add(element.identifier)
     if errors:
         raise ServiceError.of(errors, conflict_fields={field: taken[0]})
 

@@ -38,14 +38,14 @@ def find_pairs(session: Session, account_id: int, limit: int) -> list[Pair]:
     """Pairs of contacts that have one address in a list without duplicates: two statements."""
     columns = select(Contact.list_id, Contact.email_key, Contact.creation_time, Contact.id, Contact.email)
     others = columns.where(Contact.account_id == account_id, Contact.identifier != Contact.email_key)
-    found = session.execute(others.add_columns(List.name).join(List).order_by(Contact.id).limit(limit)).all()
-    of_lists = in_json(Contact.list_id, {row.list_id for row in found})
-    chosen = columns.where(of_lists, in_json(Contact.identifier, {str(row.email_key) for row in found}))
-    owners = {(row.list_id, row.email_key): row for row in session.execute(chosen)} if found else {}
+    rows = session.execute(others.add_columns(List.name).join(List).order_by(Contact.id).limit(limit)).all()
+    is_of_lists = in_json(Contact.list_id, {row.list_id for row in rows})
+    chosen = columns.where(is_of_lists, in_json(Contact.identifier, {str(row.email_key) for row in rows}))
+    owners = {(row.list_id, row.email_key): row for row in session.execute(chosen)} if rows else {}
     pairs = []
-    for row in found:
+    for row in rows:
         if owner := owners.get((row.list_id, row.email_key)):
-            older, younger = sorted((owner, row), key=lambda one: (one.creation_time, one.id))
+            older, younger = sorted((owner, row), key=lambda contact: (contact.creation_time, contact.id))
             pairs.append(Pair(row.name, str(row.email_key), older.id, str(older.email), younger.id, str(younger.email)))
     return pairs
 
@@ -87,8 +87,8 @@ def _taken(transaction: Transaction, rows: Sequence[Row[Any]]) -> set[tuple[int,
     """Lists with identifiers that one of their contacts has."""
     keys = {email_key(row.email_key) for row in rows if row.email_key is not None}
     chosen = in_json(Contact.list_id, {row.list_id for row in rows}), in_json(Contact.identifier, keys)
-    found = transaction.execute(select(Contact.list_id, Contact.identifier).where(*chosen))
-    return {(list_id, identifier) for list_id, identifier in found if identifier is not None}
+    taken = transaction.execute(select(Contact.list_id, Contact.identifier).where(*chosen))
+    return {(list_id, identifier) for list_id, identifier in taken if identifier is not None}
 
 
 def _blocked(transaction: Transaction, ids: Sequence[int]) -> set[int]:

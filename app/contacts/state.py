@@ -1,6 +1,6 @@
 """The state of a contact after a client's write. Pure; the same for a new contact and for an existing one.
 
-A new contact is a write to `BLANK`, so that null is the same as absence there and clears everywhere else.
+A new contact is a write to `BLANK_CONTACT`, so that null is the same as absence there and clears everywhere else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ bool}`), `is_active`, `double_opt_in` and list field keys."""
 ContactState = Mapping[str, Any]
 """The columns of a contact that clients change, directly or not."""
 
-BLANK: ContactState = MappingProxyType(
+BLANK_CONTACT: ContactState = MappingProxyType(
     {
         "email": None,
         "email_key": None,
@@ -37,7 +37,7 @@ BLANK: ContactState = MappingProxyType(
 )
 """A contact without attributes: the defaults."""
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 NORMALIZED_COLUMNS: dict[AddressKind, str] = {"email": "email_key", "mobile": "mobile"}
 """The columns of a state that hold addresses in their normalized form."""
 
@@ -62,7 +62,7 @@ class ContactWrite(NamedTuple):
         addresses: dict[AddressKind, NormalizedAddress | None] = {}
         requested: dict[AddressKind, bool | None] = {}
         changed: list[AddressKind] = []
-        subscribed = attributes.get("subscribed", NOTHING)
+        subscribed = attributes.get("subscribed", NO_ATTRIBUTES)
         for kind in ADDRESS_KINDS:
             key = before[NORMALIZED_COLUMNS[kind]]  # perhaps in the normalized form of a release before
             old = None if key is None else normalize_address(kind, key)

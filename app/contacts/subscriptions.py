@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, all_forms, normalize_address
 from app.contacts.events import ContactKey
-from app.contacts.unsubscriber_entries import UnsubscriberEntries, by_kind, of_addresses
+from app.contacts.unsubscriber_entries import UnsubscriberEntries, by_kind, entries_of
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -135,7 +135,7 @@ def resubscribe_addresses(
         _keep_on_other_lists(transaction, account_id, list_id, addresses, moment)
         deleted = or_(deleted, Unsubscriber.list_id == list_id)
     transaction.execute(
-        delete(Unsubscriber).where(Unsubscriber.account_id == account_id, of_addresses(addresses), deleted),
+        delete(Unsubscriber).where(Unsubscriber.account_id == account_id, entries_of(addresses), deleted),
         execution_options={"synchronize_session": False},
     )
     return _set_flags(transaction, account_id, list_id, addresses, subscribed=True, moment=moment)
@@ -144,7 +144,7 @@ def resubscribe_addresses(
 def _keep_on_other_lists(
     transaction: Transaction, account_id: int, list_id: int, addresses: Collection[NormalizedAddress], moment: datetime
 ) -> None:
-    found: dict[int, set[NormalizedAddress]] = {}
+    addresses_by_list: dict[int, set[NormalizedAddress]] = {}
     is_wide: Callable[[AddressKind], ColumnElement[bool]] = partial(has_entry, condition=Unsubscriber.list_id.is_(None))
     if len(all_forms(address.key for address in addresses)) > len(addresses):
         addresses, is_wide = _account_wide(transaction, account_id, addresses), lambda _: true()
@@ -160,10 +160,10 @@ def _keep_on_other_lists(
             )
         )
         for other, key in transaction.execute(statement):
-            found.setdefault(other, set()).add(normalize_address(kind, key))
+            addresses_by_list.setdefault(other, set()).add(normalize_address(kind, key))
     rows = [
         {"account_id": account_id, "list_id": other, "kind": kind, "address": key, "creation_time": moment}
-        for other, kept in found.items()
+        for other, kept in addresses_by_list.items()
         for kind, key in kept
     ]
     insert_new_rows(transaction, Unsubscriber, rows)
@@ -173,8 +173,8 @@ def _account_wide(
     transaction: Transaction, account_id: int, addresses: Collection[NormalizedAddress]
 ) -> Collection[NormalizedAddress]:
     """Those of the addresses that are unsubscribed from the whole account, in whatever form that is stored."""
-    of_account = Unsubscriber.account_id == account_id, Unsubscriber.list_id.is_(None), of_addresses(addresses)
-    rows = transaction.execute(select(Unsubscriber.kind, Unsubscriber.address).where(*of_account))
+    is_account_wide = Unsubscriber.account_id == account_id, Unsubscriber.list_id.is_(None), entries_of(addresses)
+    rows = transaction.execute(select(Unsubscriber.kind, Unsubscriber.address).where(*is_account_wide))
     return {normalize_address(cast(AddressKind, kind), key) for kind, key in rows}
 
 

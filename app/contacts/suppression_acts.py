@@ -17,8 +17,8 @@ from app.infrastructure.digests import address_digest
 
 # What people write in forms and files.
 
-LONGEST_REASON = 255
-BY_HAND = "blocked by hand"
+MAX_REASON_LENGTH = 255
+REASON_BY_HAND = "blocked by hand"
 
 
 def address_of(text: str) -> NormalizedAddress:
@@ -44,9 +44,9 @@ def checked_state(text: str) -> str:
 
 def checked_reason(text: str) -> str:
     """The reason of a block; a general one for an empty text. Raises `too_long`."""
-    if len(text) > LONGEST_REASON:
-        raise ServiceError("too_long", field="reason", detail=f"A reason has at most {LONGEST_REASON} characters.")
-    return text or BY_HAND
+    if len(text) > MAX_REASON_LENGTH:
+        raise ServiceError("too_long", field="reason", detail=f"A reason has at most {MAX_REASON_LENGTH} characters.")
+    return text or REASON_BY_HAND
 
 
 # A change of one address.

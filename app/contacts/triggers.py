@@ -19,7 +19,7 @@ from app.db.database import Transaction
 from app.db.prepared import DriverStatement
 from app.lists.fields import ListSpec
 
-FIRED = "fired triggers"
+FIRED_TRIGGERS_KEY = "fired triggers"
 
 
 def fire(transaction: Transaction, contact_list: ListSpec, action: Action, contact_ids: Sequence[int]) -> None:
@@ -29,14 +29,14 @@ def fire(transaction: Transaction, contact_list: ListSpec, action: Action, conta
     )
     if not contact_list.has_automations:
         return
-    new = _Fired.of(transaction).first_ones(action, contact_ids)
+    new = _FiredTriggers.of(transaction).first_ones(action, contact_ids)
     listeners = find_listeners(transaction, contact_list.id, action) if new else []
     if not listeners:
         return
     is_judged = any(listener.definition.entry.conditions for listener in listeners)
     contacts = load_contact_rows(transaction, new) if is_judged else {}
     entering = [(listener, _who_enter(listener, contact_list, new, contacts)) for listener in listeners]
-    present = [one for one in entering if one[1]]
+    present = [entrance for entrance in entering if entrance[1]]
     if present:
         enter(transaction, contact_list.account_id, contact_list.id, present, now())
 
@@ -56,7 +56,7 @@ def _who_enter(
     ]
 
 
-class _Fired:
+class _FiredTriggers:
     """What has fired in a transaction: a contact that is written twice in it enters once. It ends with the
     transaction."""
 
@@ -64,9 +64,9 @@ class _Fired:
         self._contacts: dict[Action, set[int]] = {"created": set(), "updated": set()}
 
     @classmethod
-    def of(cls, transaction: Transaction) -> _Fired:
+    def of(cls, transaction: Transaction) -> _FiredTriggers:
         """What has fired in the transaction."""
-        kept = transaction.at_commit.setdefault(FIRED, cls())
+        kept = transaction.at_commit.setdefault(FIRED_TRIGGERS_KEY, cls())
         if not isinstance(kept, cls):
             raise TypeError("something else is kept under this name")
         return kept

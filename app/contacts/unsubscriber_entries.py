@@ -72,12 +72,12 @@ def _entries(
     columns: list[Any] = [Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id, literal(False)]
     entry: Select[Any] = select(*columns)
     stored = [*addresses, *(NormalizedAddress(address.kind, digest) for digest, address in digests.items())]
-    found = entry.where(Unsubscriber.account_id == account_id, of_addresses(stored))
+    unsubscribed = entry.where(Unsubscriber.account_id == account_id, entries_of(stored))
     if not digests:
-        return found
+        return unsubscribed
     block = select(BlockedAddress.kind, BlockedAddress.address, null(), literal(True))
-    of_digests = in_json(BlockedAddress.kind, ADDRESS_KINDS), in_json(BlockedAddress.address, list(digests))
-    return union_all(found, block.where(BlockedAddress.account_id == account_id, *of_digests))
+    has_digest = in_json(BlockedAddress.kind, ADDRESS_KINDS), in_json(BlockedAddress.address, list(digests))
+    return union_all(unsubscribed, block.where(BlockedAddress.account_id == account_id, *has_digest))
 
 
 def lists_of_entries(
@@ -85,14 +85,14 @@ def lists_of_entries(
 ) -> dict[NormalizedAddress, set[int | None]]:
     """The lists that each of the addresses has unsubscribed from; None stands for the whole account."""
     columns = Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id
-    entries = select(*columns).where(Unsubscriber.account_id == account_id, of_addresses(addresses))
-    found: dict[NormalizedAddress, set[int | None]] = {}
+    entries = select(*columns).where(Unsubscriber.account_id == account_id, entries_of(addresses))
+    lists: dict[NormalizedAddress, set[int | None]] = {}
     for kind, key, list_id in session.execute(entries):
-        found.setdefault(normalize_address(cast(AddressKind, kind), key), set()).add(list_id)
-    return found
+        lists.setdefault(normalize_address(cast(AddressKind, kind), key), set()).add(list_id)
+    return lists
 
 
-def of_addresses(addresses: Iterable[NormalizedAddress]) -> ColumnElement[bool]:
+def entries_of(addresses: Iterable[NormalizedAddress]) -> ColumnElement[bool]:
     """Entries of these addresses, in whatever form they are stored."""
     keys_by_kind = by_kind(addresses).items()
     return or_(*(and_(Unsubscriber.kind == kind, in_json(Unsubscriber.address, keys)) for kind, keys in keys_by_kind))
@@ -103,4 +103,4 @@ def by_kind(addresses: Iterable[NormalizedAddress]) -> dict[AddressKind, list[st
     keys: dict[AddressKind, list[str]] = {}
     for kind, key in addresses:
         keys.setdefault(kind, []).append(key)
-    return {kind: all_forms(of_kind) for kind, of_kind in keys.items()}
+    return {kind: all_forms(kind_keys) for kind, kind_keys in keys.items()}

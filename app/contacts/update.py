@@ -23,7 +23,7 @@ from app.contacts.rules import (
     unique_violation_as_conflict,
 )
 from app.contacts.state import (
-    BLANK,
+    BLANK_CONTACT,
     ContactAttributes,
     ContactState,
     ContactWrite,
@@ -78,7 +78,9 @@ def update_contacts(
     subscriptions = requested_subscriptions(writes)
     moment = this_second()
     results = [(write, state_after(contact_list, write, entries, subscriptions, moment)) for write in writes]
-    changed = [(write, state) for write, state in results if any(state[name] != write.before[name] for name in BLANK)]
+    changed = [
+        (write, state) for write, state in results if any(state[name] != write.before[name] for name in BLANK_CONTACT)
+    ]
 
     _write(transaction, contact_list, changed, moment, bulk)
     also_changed = apply_subscriptions(transaction, contact_list.account_id, entries, subscriptions, moment)
@@ -129,7 +131,7 @@ def _check_rules(
             *(
                 FieldError("cannot_reset_double_opt_in", "double_opt_in", **element_location(index, bulk))
                 for index, (contact_id, attributes) in enumerate(updates)
-                if attributes.get("double_opt_in") is False and rows.get(contact_id, BLANK)["double_opt_in"]
+                if attributes.get("double_opt_in") is False and rows.get(contact_id, BLANK_CONTACT)["double_opt_in"]
             ),
         ]
     )
@@ -183,13 +185,13 @@ def _clear_reassigned_identifiers(transaction: Transaction, identifier_changes: 
 def _update_rows(transaction: Transaction, changed: Sequence[WriteResult], moment: datetime) -> None:
     if not changed:
         return
-    columns: dict[str, Any] = {name: bindparam(f"new_{name}") for name in BLANK}
+    columns: dict[str, Any] = {name: bindparam(f"new_{name}") for name in BLANK_CONTACT}
     statement = (
         update(Contact).where(Contact.id == bindparam("contact_id")).values(last_modified_time=moment, **columns)
     )
     in_order = sorted(changed, key=lambda result: result[1]["identifier"] or "")
     rows = [
-        {"contact_id": write.before["id"], **{f"new_{name}": state[name] for name in BLANK}}
+        {"contact_id": write.before["id"], **{f"new_{name}": state[name] for name in BLANK_CONTACT}}
         for write, state in in_order
     ]
     # On the connection, because the session would take a list of rows for an update by primary key.

@@ -31,7 +31,7 @@ BATCH_SIZE = 1000
 
 
 @dataclass(slots=True)
-class Upserted:
+class UpsertCounts:
     """How many contacts were created, how many of the others changed, and how many were left out."""
 
     created: int = 0
@@ -44,7 +44,7 @@ class Upserted:
         """Whether any contact was created or changed."""
         return bool(self.created or self.updated)
 
-    def add(self, other: Upserted) -> None:
+    def add(self, other: UpsertCounts) -> None:
         """Adds the numbers of further contacts."""
         self.created += other.created
         self.updated += other.updated
@@ -57,7 +57,7 @@ def upsert_contacts(
     contacts: Sequence[ContactAttributes],
     *,
     allow_system: bool = False,
-) -> Upserted:
+) -> UpsertCounts:
     """Creates or updates one contact per element, in a transaction that may be long.
 
     In a list that allows duplicates, elements with the same identifier match its contacts from the oldest on.
@@ -65,7 +65,7 @@ def upsert_contacts(
     """
     kind = identifier_of(contact_list)
     _check_identified(kind, contacts)
-    seen, upserted = Counter[str](), Upserted()
+    seen, upserted = Counter[str](), UpsertCounts()
     for start in range(0, len(contacts), BATCH_SIZE):
         batch = contacts[start : start + BATCH_SIZE]
         earlier = []
@@ -90,7 +90,7 @@ def upsert_batch(
     *,
     allow_system: bool,
     long_transaction: bool = False,
-) -> Upserted:
+) -> UpsertCounts:
     """Creates or updates one contact per element; at most some thousands, each with an identifier.
 
     `earlier` is the number of elements with the same identifier that came before each element, in this batch or in
@@ -121,7 +121,7 @@ def upsert_batch(
             allow_system=allow_system,
             long_transaction=long_transaction,
         )
-    return Upserted(len(missing), updated, len(left_out))
+    return UpsertCounts(len(missing), updated, len(left_out))
 
 
 def _forgotten_and_suppressed(session: Session, contact_list: ListSpec, batch: Sequence[ContactAttributes]) -> set[int]:
@@ -129,7 +129,8 @@ def _forgotten_and_suppressed(session: Session, contact_list: ListSpec, batch: S
     if not contact_list.has_digests or not batch:
         return set()
     addresses = [
-        {normalize_address(kind, one[kind]) for kind in ADDRESS_KINDS if one.get(kind) is not None} for one in batch
+        {normalize_address(kind, attributes[kind]) for kind in ADDRESS_KINDS if attributes.get(kind) is not None}
+        for attributes in batch
     ]
     entries = find_unsubscriber_entries(session, contact_list, set[NormalizedAddress]().union(*addresses))
     kept_away = {
@@ -137,7 +138,7 @@ def _forgotten_and_suppressed(session: Session, contact_list: ListSpec, batch: S
         for address in entries.forgotten.values()
         if address in entries.blocked or entries.is_unsubscribed(address)
     }
-    return {place for place, own in enumerate(addresses) if own & kept_away}
+    return {place for place, element_addresses in enumerate(addresses) if element_addresses & kept_away}
 
 
 def identifier_of(contact_list: ListSpec) -> AddressKind:
@@ -172,10 +173,10 @@ def match_contacts(
         .where(Contact.list_id == contact_list.id, in_json(column, all_forms(keys)))
         .order_by(Contact.creation_time, Contact.id)
     )
-    found: defaultdict[str, list[int]] = defaultdict(list)
+    ids_by_key: defaultdict[str, list[int]] = defaultdict(list)
     for key, contact_id in session.execute(statement):
-        found[normalize_address(kind, key).key].append(contact_id)
-    places = zip((found.get(key, ()) for key in keys), earlier, strict=True)
+        ids_by_key[normalize_address(kind, key).key].append(contact_id)
+    places = zip((ids_by_key.get(key, ()) for key in keys), earlier, strict=True)
     return [ids[place] if place < len(ids) else None for ids, place in places]
 
 

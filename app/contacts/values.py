@@ -17,15 +17,15 @@ from urllib.parse import urlsplit
 from app.addresses import is_valid_email, is_valid_mobile
 from app.lists.fields import FieldSpec, ValueType
 
-LONGEST_STRING = 10_000
+MAX_STRING_LENGTH = 10_000
 
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DATETIME = re.compile(DATE.pattern + r"T[0-9]{2}:[0-9]{2}:[0-9]{2}")
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+UNSTORABLE_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 """PostgreSQL cannot store a null byte in text, and half a surrogate pair is no character."""
-NOT_IN_URLS = re.compile(r"[\s\x00-\x1f\x7f<>\"\\^`{|}]")
+FORBIDDEN_IN_URLS = re.compile(r"[\s\x00-\x1f\x7f<>\"\\^`{|}]")
 HOST = re.compile(r"[\w-]+(\.[\w-]+)*\.?|[0-9a-f:.]+")
-BIGGEST_INTEGER = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 
 
 class InvalidValue(ValueError):
@@ -46,10 +46,10 @@ def clean_value(field: FieldSpec, value: Any) -> Any:
 def _string(field: FieldSpec, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidValue("invalid_string", f"{field.key} must be a string.")
-    if len(value) > LONGEST_STRING:
-        detail = f"{field.key} has {len(value)} characters; at most {LONGEST_STRING} are accepted."
+    if len(value) > MAX_STRING_LENGTH:
+        detail = f"{field.key} has {len(value)} characters; at most {MAX_STRING_LENGTH} are accepted."
         raise InvalidValue("too_long", detail)
-    if UNSTORABLE.search(value):
+    if UNSTORABLE_CHARACTER.search(value):
         raise InvalidValue("invalid_string", f"{field.key} holds U+0000 or half a surrogate pair.")
     return value
 
@@ -80,7 +80,7 @@ def _url(field: FieldSpec, value: Any) -> str:
 
 
 def _is_url(text: str) -> bool:
-    if NOT_IN_URLS.search(text):
+    if FORBIDDEN_IN_URLS.search(text):
         return False
     try:
         parts = urlsplit(text)
@@ -137,7 +137,7 @@ def _is_moment(text: str) -> bool:
 def _number(field: FieldSpec, value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidValue("invalid_number", f"{field.key} must be a number.")
-    if isinstance(value, int) and abs(value) <= BIGGEST_INTEGER:
+    if isinstance(value, int) and abs(value) <= MAX_INTEGER:
         return value
     try:
         number = float(value)

@@ -46,9 +46,11 @@ class AddressDigests:
         digest = self._digest or self._read(session)
         if digest is None:
             return {}
-        forms = [(place, form, one) for one in addresses for place, form in enumerate(address_forms(one.key))]
+        forms = [
+            (place, form, address) for address in addresses for place, form in enumerate(address_forms(address.key))
+        ]
         forms.sort(key=lambda form: form[0])
-        return {f"{PREFIX}{digest(NormalizedAddress(one.kind, form))}": one for _, form, one in forms}
+        return {f"{PREFIX}{digest(NormalizedAddress(address.kind, form))}": address for _, form, address in forms}
 
     def _read(self, session: Session) -> Digest | None:
         """The key is read once: it never changes."""

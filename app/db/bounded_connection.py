@@ -15,11 +15,11 @@ from psycopg.abc import PQGen
 
 from app.network.lookup import look_up
 
-REQUEST = 7.0
+REQUEST_SECONDS = 7.0
 """Seconds in total. With the time that giving up takes, a response is sent within ten seconds."""
-BACKGROUND = 30.0
-COMMAND = 600.0
-LEAST = 0.05
+BACKGROUND_SECONDS = 30.0
+COMMAND_SECONDS = 600.0
+MIN_SECONDS = 0.05
 """Seconds; with less left no statement starts, since it would only be cancelled."""
 
 
@@ -33,7 +33,7 @@ class WaitBudget:
     @property
     def is_spent(self) -> bool:
         """Whether no further statement may start."""
-        return self.left < LEAST
+        return self.left < MIN_SECONDS
 
     def limit(self, least: float = 0.0) -> float | None:
         """Seconds that the next wait may take; None for no limit."""
@@ -44,9 +44,9 @@ class WaitBudget:
         if self._total:
             self.left = min(self.left, seconds)
 
-    def measured(self) -> _Measured:
+    def measured(self) -> _Stopwatch:
         """Subtracts the time that a `with` block takes from a total budget. Blocks may be nested."""
-        return _Measured(self)
+        return _Stopwatch(self)
 
     def spend(self, seconds: float, before: float) -> None:
         """Subtracts seconds from what was left before they began."""
@@ -54,7 +54,7 @@ class WaitBudget:
             self.left = min(self.left, before - seconds)
 
 
-class _Measured:
+class _Stopwatch:
     """A context manager as a class: a request enters eight, and one made of a generator costs twice as much."""
 
     __slots__ = ("_before", "_began", "_budget")
@@ -70,7 +70,7 @@ class _Measured:
 
 
 _current: ContextVar[WaitBudget | None] = ContextVar("wait_budget", default=None)
-_background = WaitBudget(BACKGROUND)
+_background = WaitBudget(BACKGROUND_SECONDS)
 
 
 def current() -> WaitBudget:
@@ -80,7 +80,7 @@ def current() -> WaitBudget:
 
 def begin_request() -> None:
     """Gives the request that begins in this context its own budget."""
-    _current.set(WaitBudget(REQUEST, total=True))
+    _current.set(WaitBudget(REQUEST_SECONDS, total=True))
 
 
 def end_request() -> None:
@@ -152,7 +152,7 @@ def with_addresses(options: dict[str, Any], seconds: float) -> dict[str, Any]:
     places, failure = _places(zip(hosts, ports, strict=False), seconds / len(hosts))
     if not places:
         raise _error(failure)
-    host, port, address = (",".join(one) for one in zip(*places, strict=True))
+    host, port, address = (",".join(parts) for parts in zip(*places, strict=True))
     return {**options, "host": host, "port": port, "hostaddr": address}
 
 

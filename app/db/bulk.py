@@ -81,7 +81,7 @@ class Conflict(NamedTuple):
     """Columns of the existing row with their new values in SQL, in which `excluded` is the refused row."""
 
 
-LEFT_OUT = Conflict()
+SKIP_ON_CONFLICT = Conflict()
 
 
 def _insert_with_children_statement(
@@ -104,15 +104,15 @@ class Shape(NamedTuple):
 
     table: Table
     shared: tuple[str, ...]
-    own: tuple[str, ...]
+    row_columns: tuple[str, ...]
     defaults: tuple[str, ...]
     """Columns that no row names, with a default in the model."""
 
     @classmethod
     def of(cls, table: Table, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Shape:
-        own = tuple(rows[0]) if rows else ()
-        named = {*shared, *own}
-        return cls(table, tuple(shared), own, tuple(name for name in _with_default(table) if name not in named))
+        row_columns = tuple(rows[0]) if rows else ()
+        named = {*shared, *row_columns}
+        return cls(table, tuple(shared), row_columns, tuple(name for name in _with_default(table) if name not in named))
 
     def parameters(self, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         common = self.with_defaults(shared)
@@ -123,7 +123,7 @@ class Shape(NamedTuple):
         return {**shared, **{name: _default(self.table, name) for name in self.defaults}}
 
     def columns(self) -> list[str]:
-        return [_quoted(name) for name in (*self.shared, *self.defaults, *self.own)]
+        return [_quoted(name) for name in (*self.shared, *self.defaults, *self.row_columns)]
 
     def sources(self) -> list[str]:
         """The FROM items that the columns come from."""
@@ -131,8 +131,8 @@ class Shape(NamedTuple):
         sources = []
         if common:
             sources.append(f"json_to_record(CAST(%s AS json)) AS common ({self._typed(common)})")
-        if self.own:
-            sources.append(f"json_to_recordset(CAST(%s AS json)) AS own ({self._typed(self.own)})")
+        if self.row_columns:
+            sources.append(f"json_to_recordset(CAST(%s AS json)) AS own ({self._typed(self.row_columns)})")
         return sources
 
     def _typed(self, names: Sequence[str]) -> str:
@@ -224,7 +224,7 @@ NEXT_IDS = text(
     "generate_series(1, :count)"
 )
 LAST_ID = text("SELECT seq FROM sqlite_sequence WHERE name = :table")
-TAKEN = (
+TAKE_IDS = (
     text(
         "INSERT INTO sqlite_sequence (name, seq) SELECT :table, 0 WHERE NOT EXISTS "
         "(SELECT 1 FROM sqlite_sequence WHERE name = :table)"
@@ -251,7 +251,7 @@ def take_ids(session: Session, model: type[Base], count: int) -> list[int]:
     """Draws ids as `draw_ids` does, for rows of another table: the model's own rows never get these ids."""
     ids = draw_ids(session, model, count)
     if ids and not is_postgresql(session):
-        for statement in TAKEN:
+        for statement in TAKE_IDS:
             session.connection().execute(statement, {"table": model.__tablename__, "last": ids[-1]})
     return ids
 
@@ -272,7 +272,7 @@ def insert_new_rows(
     rows: Sequence[Mapping[str, Any]],
     shared: Mapping[str, Any] | None = None,
     *,
-    conflict: Conflict = LEFT_OUT,
+    conflict: Conflict = SKIP_ON_CONFLICT,
     returning: tuple[str, ...] = (),
 ) -> Sequence[Sequence[Any]]:
     """Like `insert_rows`, but with rows that a unique index refuses as `conflict` says. Returns these columns of the
@@ -283,7 +283,7 @@ def insert_new_rows(
 def insert_rows_last(
     transaction: Transaction, model: type[Base], rows: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]
 ) -> list[DriverStatement]:
-    """As `insert_rows`, for an action of `Transaction.at_commit`: returns the statement for the last round trip. SQLite
+    """Inserts rows as an action of `Transaction.at_commit`: returns the statement for the last round trip. SQLite
     has none to save: there it inserts at once. Not for tables with binary columns."""
     if is_postgresql(transaction):
         shape = Shape.of(table_of(model), shared, rows)
@@ -314,7 +314,7 @@ def insert_with_children(session: Session, model: type[Base], row: Mapping[str, 
 def insert_at_commit(
     transaction: Transaction, model: type[Base], row: Mapping[str, Any], children: list[ChildRows]
 ) -> None:
-    """As `insert_with_children`, for rows that nothing else in the transaction reads or refers to: on PostgreSQL they
+    """Inserts a row with children that nothing else in the transaction reads or refers to: on PostgreSQL they
     are inserted right before the commit, in one round trip with what is counted. SQLite has none to save."""
     if not is_postgresql(transaction):
         insert_with_children(transaction, model, row, children)
@@ -326,19 +326,23 @@ def insert_at_commit(
 def _insert_companions(session: Session, child: ChildRows, companions: CompanionRows, row_id: int) -> None:
     """Inserts the companions of the child rows, which were just inserted."""
     shape = Shape.of(table_of(companions.model), companions.shared, [])
-    values = {PARENT: row_id, "account_id": child.shared["account_id"], **shape.with_defaults(companions.shared)}
+    values = {
+        PARENT_PARAMETER: row_id,
+        "account_id": child.shared["account_id"],
+        **shape.with_defaults(companions.shared),
+    }
     _companions_on_sqlite(table_of(child.model), child.key, shape, companions.key).run(session, **values)
 
 
-PARENT = "parent_id"
+PARENT_PARAMETER = "parent_id"
 
 
 @lru_cache
 def _companions_on_sqlite(child: Table, key: str, shape: Shape, companion_key: str) -> PreparedStatement:
     names = (*shape.shared, *shape.defaults)
     values = [bindparam(name, type_=shape.table.c[name].type).label(None) for name in names]
-    of_parent = child.c[key] == bindparam(PARENT), child.c.account_id == bindparam("account_id")
-    each = select(child.c.id, *values).where(*of_parent)
+    is_child = child.c[key] == bindparam(PARENT_PARAMETER), child.c.account_id == bindparam("account_id")
+    each = select(child.c.id, *values).where(*is_child)
     return PreparedStatement(insert(shape.table).from_select([companion_key, *names], each))
 
 
@@ -374,7 +378,9 @@ def _insert_on_sqlite(
     shape: Shape, conflict: Conflict | None = None, returning: tuple[str, ...] = ()
 ) -> CompiledStatement:
     statement: Any = _insert_of_values(shape.table, conflict, returning, on_postgresql=False)
-    return CompiledStatement.of(statement.inline(), DIALECT_OF_SQLITE, (*shape.shared, *shape.defaults, *shape.own))
+    return CompiledStatement.of(
+        statement.inline(), DIALECT_OF_SQLITE, (*shape.shared, *shape.defaults, *shape.row_columns)
+    )
 
 
 @lru_cache
@@ -470,13 +476,13 @@ def _given_values(types: Mapping[str, TypeEngine[Any]]) -> RowValues:
     return {name: table.c[name] for name in types}
 
 
-STORED = "%Y-%m-%d %H:%M:%S.%f"
+STORED_TIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"
 
 
 def stored_time(moment: datetime) -> str:
     """A time in such a row: as SQLite stores it. PostgreSQL reads it in the zone of the session, which is always
     UTC."""
-    return moment.astimezone(UTC).strftime(STORED)
+    return moment.astimezone(UTC).strftime(STORED_TIME_FORMAT)
 
 
 def rows_given_to(session: Session, parameter: str, types: Mapping[str, TypeEngine[object]]) -> FromClause:

@@ -24,12 +24,12 @@ from app.db.expressions import is_postgresql
 from app.db.models import Base, Event, EventRotation
 from app.db.prepared import execute_on_driver
 
-EVERYTHING = 2**63 - 1
+MAX_ID = 2**63 - 1
 LOW_BITS = 2**31 - 1
 """A key of two parts has 32 bits for each. The higher bits of an id are those of an id nearby."""
-LAST = "coalesce(pg_sequence_last_value('events_id_seq'), 0)"
-READ_LAST = f"SELECT {LAST}"
-READ_LAST_ON_SQLITE = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'"
+LAST_EVENT_ID = "coalesce(pg_sequence_last_value('events_id_seq'), 0)"
+READ_LAST_EVENT_ID = f"SELECT {LAST_EVENT_ID}"
+READ_LAST_EVENT_ID_ON_SQLITE = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'"
 READ_MARKS = (
     "SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 "
     "AND classid = CAST(CAST(%(account_id)s AS bigint) & %(low_bits)s AS oid) "
@@ -41,7 +41,7 @@ READ_WRITERS = text(
     "AND mode = 'RowExclusiveLock' AND granted "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-LOOKS, BETWEEN_LOOKS = 5, 0.02
+MAX_LOOKS, SECONDS_BETWEEN_LOOKS = 5, 0.02
 """How often writers are looked for again, and the seconds before."""
 
 
@@ -65,23 +65,23 @@ def _on_sqlite(_element: _MarkWriter, _compiler: SQLCompiler, **_options: Any) -
 @compiles(_MarkWriter, "postgresql")
 def _on_postgresql(element: _MarkWriter, compiler: SQLCompiler, **options: Any) -> str:
     (column,) = (compiler.process(part, **options) for part in element.clauses)
-    parts = (f"CAST({value} & {LOW_BITS} AS integer)" for value in (column, LAST))
+    parts = (f"CAST({value} & {LOW_BITS} AS integer)" for value in (column, LAST_EVENT_ID))
     return f"pg_advisory_xact_lock_shared({', '.join(parts)})"
 
 
 def complete_to(session: Session, account_id: int) -> int:
     """The id up to which no event of the account can appear any more. A later statement sees those that exist."""
     if not is_postgresql(session):
-        return EVERYTHING
+        return MAX_ID
     connection = session.connection()
-    last: int = execute_on_driver(connection, READ_LAST, None).fetchone()[0]
+    last: int = execute_on_driver(connection, READ_LAST_EVENT_ID, None).fetchone()[0]
     marks = execute_on_driver(connection, READ_MARKS, {"account_id": account_id, "low_bits": LOW_BITS}).fetchall()
     return min([last, *(id_near(last, low_bits) for (low_bits,) in marks)])
 
 
 def last_event_id(session: Session) -> int:
     """The last id that any transaction has drawn for an event."""
-    statement = READ_LAST if is_postgresql(session) else READ_LAST_ON_SQLITE
+    statement = READ_LAST_EVENT_ID if is_postgresql(session) else READ_LAST_EVENT_ID_ON_SQLITE
     last: int = session.connection().exec_driver_sql(statement).scalar_one()
     return last
 
@@ -91,26 +91,26 @@ def settled_to(transaction: Transaction, model: type[Base]) -> int:
     the table, and lets none begin to meanwhile, so it is for tables that are written shortly before a commit."""
     table = model.__tablename__
     if not is_postgresql(transaction):
-        return EVERYTHING
+        return MAX_ID
     transaction.execute(text(f"LOCK TABLE {table} IN SHARE MODE"))
     last: int = transaction.execute(text(f"SELECT coalesce(max(id), 0) FROM {table}")).scalar_one()  # noqa: S608 - a name
     return last
 
 
 def settled_beside_writers(database: Database, model: type[Base], pause: Callable[[float], object]) -> int:
-    """As `settled_to`, but it lets others write, and waits a moment only for those that are inserting when it looks; 0
-    if they take longer. Whoever has drawn an id of the table holds the table's lock for writers until it can be
-    seen."""
+    """Like `settled_to`, but lets others write: it waits a moment only for those that are inserting when it looks.
+    Returns 0 if they take longer. Whoever has drawn an id of the table holds the table's lock for writers until the id
+    can be seen."""
     last_id = text(f"SELECT coalesce(max(id), 0) FROM {model.__tablename__}")  # noqa: S608 - a name
     with database.read() as session:
         last: int = session.execute(last_id).scalar_one()
         if not database.is_postgresql:
             return last
         writing = _writers(session, model)
-        for _ in range(LOOKS):
+        for _ in range(MAX_LOOKS):
             if not writing:
                 return last
-            pause(BETWEEN_LOOKS)
+            pause(SECONDS_BETWEEN_LOOKS)
             writing &= _writers(session, model)
         return 0 if writing else last
 
@@ -120,10 +120,10 @@ def _writers(session: Session, model: type[Base]) -> set[str]:
     return set(session.execute(READ_WRITERS, {"table": model.__tablename__}).scalars())
 
 
-def id_near(known: int, low_bits: int) -> int:
+def id_near(known_id: int, low_bits: int) -> int:
     """The id with these low bits that is nearest to a known one."""
-    ahead = (low_bits - known) & LOW_BITS
-    return known + (ahead if ahead <= LOW_BITS // 2 else ahead - LOW_BITS - 1)
+    ahead = (low_bits - known_id) & LOW_BITS
+    return known_id + (ahead if ahead <= LOW_BITS // 2 else ahead - LOW_BITS - 1)
 
 
 # The two tables that events are alternately written to (docs/decisions/018-events-in-rotating-tables.md).
@@ -133,8 +133,8 @@ def id_near(known: int, low_bits: int) -> int:
 
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '500ms'"
 """Everybody else who needs the table waits behind this wait."""
-NO_LOCK = "55P03"
-PIECE = 1000
+LOCK_TIMEOUT_SQLSTATE = "55P03"
+CHUNK = 1000
 """Events deleted in one transaction on SQLite: other writers wait for that."""
 
 
@@ -148,7 +148,7 @@ def lock_slot(transaction: Transaction, slot: int) -> bool:
         transaction.execute(text(LOCK_TIMEOUT))
         transaction.execute(text(f"LOCK TABLE events_{slot:d} IN ACCESS EXCLUSIVE MODE"))
     except OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) != NO_LOCK:
+        if getattr(error.orig, "sqlstate", None) != LOCK_TIMEOUT_SQLSTATE:
             raise
         transaction.rollback()
         return False
@@ -156,11 +156,11 @@ def lock_slot(transaction: Transaction, slot: int) -> bool:
 
 
 def end_of_piece(transaction: Transaction, rotation: EventRotation) -> int:
-    """The id up to which `delete_piece` deletes the events of the older slot; `EVERYTHING` for the last piece."""
+    """The id up to which `delete_piece` deletes the events of the older slot; `MAX_ID` for the last piece."""
     if is_postgresql(transaction):
-        return EVERYTHING
+        return MAX_ID
     oldest = select(Event.id).where(Event.id <= rotation.since_id).order_by(Event.id)
-    return transaction.scalars(oldest.offset(PIECE - 1).limit(1)).first() or EVERYTHING
+    return transaction.scalars(oldest.offset(CHUNK - 1).limit(1)).first() or MAX_ID
 
 
 def delete_piece(transaction: Transaction, rotation: EventRotation, end: int) -> None:

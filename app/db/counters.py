@@ -26,7 +26,7 @@ from app.db.models import AutomationStepCount, Base, ContactCount, GroupCount, H
 from app.db.prepared import DriverStatement
 
 SLOTS = 16
-PENDING = "counts"
+PENDING_KEY = "counts"
 
 Key = tuple[Any, ...]
 """The account's id and the values of a kind's key columns."""
@@ -53,9 +53,9 @@ class Counters:
         self.conflict = Conflict(self.unique, (*sums, *newest))
 
 
-def _later(one: str, other: str) -> str:
+def _later(first_time: str, second_time: str) -> str:
     """The later of two times, of which one or both may be null; the databases have no function for it in common."""
-    return f"CASE WHEN {one} > {other} OR {other} IS NULL THEN {one} ELSE {other} END"
+    return f"CASE WHEN {first_time} > {second_time} OR {second_time} IS NULL THEN {first_time} ELSE {second_time} END"
 
 
 CONTACT_COUNTS = Counters(10, ContactCount, key=("list_id",))
@@ -69,9 +69,9 @@ def count(
 ) -> None:
     """Adds to counters, by name, in this transaction; a time replaces an earlier one. The `key` has the values of the
     columns of that name."""
-    pending = transaction.at_commit.get(PENDING)
-    if not isinstance(pending, _Pending):
-        pending = transaction.at_commit[PENDING] = _Pending(transaction)
+    pending = transaction.at_commit.get(PENDING_KEY)
+    if not isinstance(pending, _PendingCounts):
+        pending = transaction.at_commit[PENDING_KEY] = _PendingCounts(transaction)
     pending.add(counters, (account_id, *key), increments)
 
 
@@ -88,7 +88,7 @@ def hour_of(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)
 
 
-class _Pending:
+class _PendingCounts:
     """What a transaction has counted so far; called at its end, it returns the statement that writes that. SQLite has
     no round trips to save: there it writes at once."""
 
@@ -99,15 +99,17 @@ class _Pending:
     def add(self, counters: Counters, key: Key, increments: Mapping[str, Any]) -> None:
         counts = self._counts.setdefault(counters, {}).setdefault(key, {})
         for name, increment in increments.items():
-            known = counts.get(name)
-            if known is None:
+            current = counts.get(name)
+            if current is None:
                 counts[name] = increment
             else:
-                counts[name] = max(known, increment) if name in counters.latest else known + increment
+                counts[name] = max(current, increment) if name in counters.latest else current + increment
 
     def __call__(self) -> list[DriverStatement]:
         kinds = sorted(self._counts, key=lambda counters: counters.position)
-        rows = {counters: found for counters in kinds if (found := _rows(counters, self._counts[counters]))}
+        rows = {
+            counters: counter_rows for counters in kinds if (counter_rows := _rows(counters, self._counts[counters]))
+        }
         if not rows:
             return []
         connection = self._transaction.connection()
@@ -116,9 +118,9 @@ class _Pending:
         for row in chain(*rows.values()):
             row["slot"] = slot
         if on_postgresql:
-            return [(_statement(tuple(rows)), [as_json(found) for found in rows.values()])]
-        for counters, found in rows.items():
-            insert_new_rows(self._transaction, counters.model, found, conflict=counters.conflict)
+            return [(_statement(tuple(rows)), [as_json(counter_rows) for counter_rows in rows.values()])]
+        for counters, counter_rows in rows.items():
+            insert_new_rows(self._transaction, counters.model, counter_rows, conflict=counters.conflict)
         return []
 
 

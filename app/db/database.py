@@ -18,11 +18,11 @@ from sqlalchemy.pool import QueuePool
 from app.db import bounded_connection
 from app.db.address_forms import AddressDigests, Digest
 from app.db.bounded_connection import DatabaseCircuitBreaker
-from app.db.engine import WRITE, begin_writing, make_engine
-from app.db.outage import DISCARD, OutcomeUnknown, note_failure
+from app.db.engine import WRITE_OPTION, begin_writing, make_engine
+from app.db.outage import DISCARD_KEY, OutcomeUnknown, note_failure
 from app.db.prepared import DriverStatement, execute_together_on_driver
 
-RETRIED = ("40P01", "23505")
+RETRIED_SQLSTATES = ("40P01", "23505")
 """PostgreSQL's codes for a deadlock and for a row that a unique index refused. A use case that may meet an existing row
 has raised its own error by then (app/contacts/rules.py)."""
 RETRIES = 3
@@ -168,7 +168,7 @@ class Database:
         self._circuit_breaker = DatabaseCircuitBreaker()
         self._digests = AddressDigests(open_digest_key)
         self.engine = make_engine(url, pool_size=pool_size, autocommit=True, circuit_breaker=self._circuit_breaker)
-        self._writing = self.engine.execution_options(**{WRITE: True})
+        self._writing = self.engine.execution_options(**{WRITE_OPTION: True})
 
     @property
     def is_postgresql(self) -> bool:
@@ -188,8 +188,8 @@ class Database:
 
     @contextmanager
     def part_of(self, connection: Connection) -> Iterator[Transaction]:
-        """The same within a longer transaction, which somebody else commits: if the block raises, nothing but its own
-        changes is undone. What was registered with `after_commit` does not run."""
+        """A part of a longer transaction, which somebody else commits: if the block raises, nothing but its own changes
+        is undone. What was registered with `after_commit` does not run."""
         with connection.begin_nested():
             part = Transaction(self._writing, self._circuit_breaker, self._digests)
             part.join(connection)
@@ -212,7 +212,7 @@ class Database:
                 with self.write() as transaction:
                     return work(transaction)
             except DBAPIError as error:
-                if getattr(error.orig, "sqlstate", None) not in RETRIED:
+                if getattr(error.orig, "sqlstate", None) not in RETRIED_SQLSTATES:
                     raise
             time.sleep(_random.uniform(*PAUSE))
         with self.write() as transaction:
@@ -243,7 +243,7 @@ class Database:
 # Whether the database accepts writes: by the smallest possible one, in a transaction that is committed.
 
 PROBE_SECONDS = 3.0
-MESSAGE = text("SELECT current_setting('transaction_read_only'), pg_logical_emit_message(true, 'tms', '')")
+EMIT_MESSAGE = text("SELECT current_setting('transaction_read_only'), pg_logical_emit_message(true, 'tms', '')")
 """Goes through the write-ahead log and the commit, also to a synchronous standby, and into no table."""
 
 
@@ -251,9 +251,9 @@ def accepts_writes(database: Database) -> bool:
     """False for a read-only server. Raises `SQLAlchemyError` for any other reason."""
     if database.is_postgresql:
         with database.write() as transaction:
-            is_open = bool(transaction.execute(MESSAGE).one()[0] == "off")
+            is_open = bool(transaction.execute(EMIT_MESSAGE).one()[0] == "off")
             if not is_open:  # another server may have taken its place meanwhile
-                transaction.connection().info[DISCARD] = True
+                transaction.connection().info[DISCARD_KEY] = True
         return is_open
     with database.engine.connect() as connection:
         _write_to_sqlite(connection)

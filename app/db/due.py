@@ -61,9 +61,9 @@ class Reach(NamedTuple):
     """How far a look reaches back before the last one."""
 
     near: timedelta
-    """Who adds an entry commits a moment after the time that it writes."""
+    """The usual reach: an entry is committed a moment after the time that is written to it."""
     far: timedelta
-    """Every `far_every`, for slower commits and differing clocks."""
+    """The reach of every look after `far_every`, for slower commits and differing clocks."""
     far_every: timedelta
 
 
@@ -79,7 +79,7 @@ class Queue:
     entry_id: str
     """The column that orders entries with the same due time."""
     waiting: ColumnElement[str]
-    """That state."""
+    """The state in which entries wait."""
     priorities: Mapping[str, ColumnElement[str] | None]
     """The values of the column `priority`; a queue without that column has one, None."""
     ready_time: str
@@ -98,8 +98,8 @@ class Queue:
     def entries(self, entry: Any, account_id: ColumnElement[int], priority: str) -> tuple[ColumnElement[bool], ...]:
         """Conditions on entries: waiting, of that account and that priority."""
         value = self.priorities[priority]
-        of_account = entry.state == self.waiting, entry.account_id == account_id
-        return of_account if value is None else (*of_account, entry.priority == value)
+        is_waiting = entry.state == self.waiting, entry.account_id == account_id
+        return is_waiting if value is None else (*is_waiting, entry.priority == value)
 
     def oldest(self, given: FromClause, priority: str, *names: str) -> Select[Any]:
         """These columns of the due entries of a given account and that priority that are not before the given position,
@@ -141,10 +141,10 @@ def look_at_all(queue: Queue, session: Session, moment: datetime) -> dict[int, P
 def look_at_ready(queue: Queue, session: Session, since: datetime, moment: datetime) -> dict[int, Positions]:
     """The accounts with entries that became ready between the two moments, each with the positions at which they
     begin."""
-    found: dict[int, dict[str, Position]] = {}
+    positions: dict[int, dict[str, Position]] = {}
     for account_id, priority, first in _ready(queue).tuples(session, since=since, moment=moment):
-        found.setdefault(account_id, {})[priority] = Position(first)
-    return {**found}
+        positions.setdefault(account_id, {})[priority] = Position(first)
+    return {**positions}
 
 
 def still_due(
@@ -156,12 +156,12 @@ def still_due(
 
 
 def _positions(queue: Queue, rows: Iterable[Any], moment: datetime) -> dict[int, Positions]:
-    found: dict[int, Positions] = {}
+    by_account: dict[int, Positions] = {}
     for account_id, *firsts in rows:
         each = zip(queue.priorities, firsts, strict=True)
         if positions := {name: Position(first) for name, first in each if first is not None and first <= moment}:
-            found[account_id] = positions
-    return found
+            by_account[account_id] = positions
+    return by_account
 
 
 @cache
@@ -170,14 +170,14 @@ def _all_accounts(queue: Queue) -> PreparedStatement:
     waiting = _waiting_accounts(queue).c.account_id
     firsts = [_first(queue, waiting, priority).label(f"{priority}_due") for priority in queue.priorities]
     # Without the word PostgreSQL would compute each first one twice.
-    found = select(waiting, *firsts).cte("firsts").prefix_with("MATERIALIZED", dialect="postgresql")
-    _, *of_priorities = found.c
-    return PreparedStatement(select(found).where(or_(*(first <= MOMENT for first in of_priorities))))
+    first_times = select(waiting, *firsts).cte("firsts").prefix_with("MATERIALIZED", dialect="postgresql")
+    _, *times = first_times.c
+    return PreparedStatement(select(first_times).where(or_(*(first <= MOMENT for first in times))))
 
 
 def _first(queue: Queue, account_id: ColumnElement[int], priority: str) -> ScalarSelect[Any]:
-    own = aliased(queue.model)
-    return select(func.min(own.due_time)).where(*queue.entries(own, account_id, priority)).scalar_subquery()
+    entry = aliased(queue.model)
+    return select(func.min(entry.due_time)).where(*queue.entries(entry, account_id, priority)).scalar_subquery()
 
 
 def _waiting_accounts(queue: Queue) -> CTE:
@@ -236,7 +236,7 @@ class FullLooks:
         self._due = 0.0
 
 
-PROBED = 100
+ACCOUNTS_PER_PROBE = 100
 """Accounts that one statement looks at."""
 NEWCOMER_ENTRIES = 4
 """Entries of a newcomer that go before the turn of its account: more than the one message that somebody waits for, so
@@ -263,29 +263,29 @@ class DueAccounts:
         """Finds what has become due; False if there is nothing new, so that only earlier findings remain."""
         moment, began = now(), time.monotonic()
         if self._full_looks.is_due():
-            found = look_at_all(self._queue, session, moment)
+            due = look_at_all(self._queue, session, moment)
             self._full_looks.note(began)
-            self._note_newcomers(found if self._positions else ())
-            self._positions = {account_id: dict(positions) for account_id, positions in found.items()}
-            self._newcomers = {account_id: None for account_id in self._newcomers if account_id in found}
+            self._note_newcomers(due if self._positions else ())
+            self._positions = {account_id: dict(positions) for account_id, positions in due.items()}
+            self._newcomers = {account_id: None for account_id in self._newcomers if account_id in due}
             self._looked_far = moment
         else:
-            found = look_at_ready(self._queue, session, self._since(moment), moment)
-            self._note_newcomers(found)
-            self._add(found)
+            due = look_at_ready(self._queue, session, self._since(moment), moment)
+            self._note_newcomers(due)
+            self._add(due)
         self._looked = moment
-        return bool(found)
+        return bool(due)
 
     def has_any(self, session: Session) -> bool:
         """Whether anything that was found is still due: other processes may have taken it."""
         while self._positions:
-            probed = dict(islice(self._positions.items(), PROBED))
+            probed = dict(islice(self._positions.items(), ACCOUNTS_PER_PROBE))
             due = still_due(self._queue, session, probed, now())
             self._forget_accounts(probed.keys() - due.keys())
-            for account_id, found in due.items():
+            for account_id, positions in due.items():
                 # Behind the others, which are probed the next time.
-                known = self._positions.pop(account_id)
-                self._positions[account_id] = {name: max(first, known[name]) for name, first in found.items()}
+                noted = self._positions.pop(account_id)
+                self._positions[account_id] = {name: max(first, noted[name]) for name, first in positions.items()}
             if due:
                 return True
         return False
@@ -318,19 +318,19 @@ class DueAccounts:
     def note_taken(self, accounts: Collection[int], part: int, taken: Iterable[Taken]) -> None:
         """Records the positions of the accounts after so many entries of each were asked for; one that gave less has
         nothing more."""
-        found: dict[int, list[Taken]] = {account_id: [] for account_id in accounts}
-        for one in taken:
+        by_account: dict[int, list[Taken]] = {account_id: [] for account_id in accounts}
+        for entry in taken:
             # An entry that was moved to another account by hand must not stop the work of all others.
-            if one[0] in found:
-                found[one[0]].append(one)
-        for account_id, own in found.items():
+            if entry[0] in by_account:
+                by_account[entry[0]].append(entry)
+        for account_id, entries in by_account.items():
             self._newcomers.pop(account_id, None)
-            if len(own) < part:
+            if len(entries) < part:
                 self._positions.pop(account_id, None)
                 continue
             positions = self._positions[account_id]
-            for priority in {one[1] for one in own}:
-                last = Position(*max(one[2] for one in own if one[1] == priority))
+            for priority in {entry[1] for entry in entries}:
+                last = Position(*max(entry[2] for entry in entries if entry[1] == priority))
                 positions[priority] = max(positions[priority], last)
 
     def clear(self) -> None:
@@ -347,14 +347,14 @@ class DueAccounts:
         self._looked_far = moment
         return self._looked - reach.far
 
-    def _note_newcomers(self, found: Iterable[int]) -> None:
-        self._newcomers |= dict.fromkeys(account_id for account_id in found if account_id not in self._positions)
+    def _note_newcomers(self, account_ids: Iterable[int]) -> None:
+        self._newcomers |= dict.fromkeys(account_id for account_id in account_ids if account_id not in self._positions)
 
-    def _add(self, found: Mapping[int, Positions]) -> None:
-        for account_id, positions in found.items():
-            known = self._positions.setdefault(account_id, {})
+    def _add(self, due: Mapping[int, Positions]) -> None:
+        for account_id, positions in due.items():
+            noted = self._positions.setdefault(account_id, {})
             for priority, position in positions.items():
-                known[priority] = min(known.get(priority, position), position)
+                noted[priority] = min(noted.get(priority, position), position)
 
     def _forget_accounts(self, accounts: Iterable[int]) -> None:
         for account_id in accounts:

@@ -16,18 +16,18 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.db.bounded_connection import BoundedConnection, DatabaseCircuitBreaker
-from app.db.outage import DISCARD, note_failure
+from app.db.outage import DISCARD_KEY, note_failure
 from app.db.postgresql import postgresql_engine
 from app.db.types import dump_json
 
 BUSY_TIMEOUT_MS = 30_000
 BUSY_PAUSE = 0.02
 """Seconds between two attempts to switch a new SQLite file to WAL mode."""
-LARGE = 1024 * 1024
+MAX_ANSWER_BYTES = 1024 * 1024
 """Bytes; reconnecting costs less than transferring as many."""
-FILE = "tms_file"
+FILE_KEY = "tms_file"
 """Key in the `info` of a connection to SQLite: which file it has opened."""
-WRITE = "tms_write"
+WRITE_OPTION = "tms_write"
 """Execution option of a connection whose transaction writes: SQLite then takes its write lock at once."""
 
 
@@ -54,7 +54,7 @@ def make_engine(
 
 
 def begin_writing(connection: Connection) -> None:
-    """Begins a transaction on a connection that has the option `WRITE`."""
+    """Begins a transaction on a connection that has the option `WRITE_OPTION`."""
     driver: Any = connection.connection.driver_connection
     if isinstance(driver, BoundedConnection):
         driver.use_transactions(True)
@@ -65,8 +65,8 @@ def release_after(session: Session, size: int) -> None:
     """Closes PostgreSQL's connection at the end of a session that has transferred many bytes: libpq never frees the
     buffer of its largest statement or result."""
     connection = session.connection()
-    if size > LARGE and connection.dialect.name == "postgresql":
-        connection.info[DISCARD] = True
+    if size > MAX_ANSWER_BYTES and connection.dialect.name == "postgresql":
+        connection.info[DISCARD_KEY] = True
 
 
 def _on_error(context: ExceptionContext) -> None:
@@ -100,28 +100,28 @@ def _sqlite(url: str) -> Engine:
     event.listen(engine, "begin", _on_sqlite_begin)
     event.listen(engine, "checkin", _on_sqlite_checkin)
     if path and path != ":memory:":
-        event.listen(engine, "connect", lambda _, record: record.info.update({FILE: _file_at(path)}))
+        event.listen(engine, "connect", lambda _, record: record.info.update({FILE_KEY: _file_at(path)}))
         event.listen(engine, "checkout", lambda _, record, __: _check_file(path, record))
     return engine
 
 
 def _file_at(path: str) -> tuple[int, int] | None:
-    """Which file has that path now."""
+    """Device and inode of the file that has that path now; None if there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _check_file(path: str, record: ConnectionPoolEntry) -> None:
     """Replaces a connection to a file in whose place is another one: it would go on reading the old one."""
-    if _file_at(path) not in (None, record.info.get(FILE)):
+    if _file_at(path) not in (None, record.info.get(FILE_KEY)):
         raise DisconnectionError("the file of the database was replaced")
 
 
 def _on_sqlite_checkin(_connection: object, record: ConnectionPoolEntry) -> None:
-    if record.info.pop(DISCARD, False):
+    if record.info.pop(DISCARD_KEY, False):
         record.invalidate()
 
 
@@ -154,7 +154,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 def _on_sqlite_begin(connection: Connection) -> None:
     # A transaction that begins as a reader and writes later can fail at once with "database is locked";
     # one that takes the write lock first only waits.
-    write = connection.get_execution_options().get(WRITE)
+    write = connection.get_execution_options().get(WRITE_OPTION)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 

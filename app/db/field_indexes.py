@@ -16,19 +16,19 @@ from sqlalchemy import Connection, column, quoted_name, select, text
 from sqlalchemy.types import TypeEngine
 
 from app.db.bounded_connection import limit_waits
-from app.db.engine import WRITE, make_engine
+from app.db.engine import WRITE_OPTION, make_engine
 from app.db.json_fields import json_date, json_number
 from app.db.models import Contact, ListField, table_of
 
 FieldKind = Literal["number", "date"]
-MOST_INDEXES = 16
+MAX_INDEXES = 16
 VALUES = quoted_name("values", quote=True)
 """Without quotes PostgreSQL would take it for a list of values."""
 PREFIX = "ix_contacts_field_"
-LONGEST_NAME = 60
+MAX_NAME_LENGTH = 60
 """PostgreSQL cuts longer ones than 63 bytes."""
 
-NAMES = {
+INDEX_NAMES = {
     "postgresql": "SELECT relname FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid "
     "WHERE indrelid = CAST('contacts' AS regclass) AND indisvalid",
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'contacts'",
@@ -47,9 +47,9 @@ class FieldIndex(NamedTuple):
     def name(self) -> str:
         """The name of the index in the database."""
         name = f"{PREFIX}{self.kind}_{self.key}"
-        if len(name) <= LONGEST_NAME:
+        if len(name) <= MAX_NAME_LENGTH:
             return name
-        return f"{name[: LONGEST_NAME - 13]}_{hashlib.sha256(self.key.encode()).hexdigest()[:12]}"
+        return f"{name[: MAX_NAME_LENGTH - 13]}_{hashlib.sha256(self.key.encode()).hexdigest()[:12]}"
 
 
 class TooManyIndexes(Exception):
@@ -68,8 +68,8 @@ def create_index(database_url: str, index: FieldIndex) -> bool:
         present = names_of_indexes(connection)
         if index.name in present:
             return False
-        if len(present) >= MOST_INDEXES:
-            raise TooManyIndexes(f"there are {len(present)} field indexes, and at most {MOST_INDEXES} are possible")
+        if len(present) >= MAX_INDEXES:
+            raise TooManyIndexes(f"there are {len(present)} field indexes, and at most {MAX_INDEXES} are possible")
         # One that was not finished is invalid: it is in the way of its name.
         connection.execute(text(f"DROP INDEX {_concurrently(connection)}IF EXISTS {index.name}"))
         connection.execute(text(_definition(connection, index, _concurrently(connection))))
@@ -103,7 +103,7 @@ def _connected(database_url: str) -> Iterator[Connection]:
     """A connection without a transaction, in which PostgreSQL builds no index concurrently, and without time limits."""
     engine = make_engine(database_url, autocommit=True)
     try:
-        with limit_waits(math.inf), engine.connect().execution_options(**{WRITE: True}) as connection:
+        with limit_waits(math.inf), engine.connect().execution_options(**{WRITE_OPTION: True}) as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SET statement_timeout = 0"))
             yield connection
@@ -114,7 +114,7 @@ def _connected(database_url: str) -> Iterator[Connection]:
 
 
 def names_of_indexes(connection: Connection) -> list[str]:
-    rows = connection.execute(text(NAMES[connection.dialect.name])).scalars()
+    rows = connection.execute(text(INDEX_NAMES[connection.dialect.name])).scalars()
     return sorted(name for name in rows if name.startswith(PREFIX))
 
 

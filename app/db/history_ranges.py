@@ -29,21 +29,21 @@ Result = TypeVar("Result")
 
 SPAN = 1_000_000_000
 """Ids of a range. Should a month need more, it goes on in the next range."""
-AHEAD = 3
+RANGES_AHEAD = 3
 """Ranges beyond the one that ids are drawn from."""
-KEYS = {"recipients": "id", "recipient_steps": "recipient_id"}
+RANGE_KEYS = {"recipients": "id", "recipient_steps": "recipient_id"}
 """Table -> the column by which it is in ranges."""
-RANGE_NAME = re.compile(rf"(?:{'|'.join(KEYS)})_r[0-9]+")
+RANGE_NAME = re.compile(rf"(?:{'|'.join(RANGE_KEYS)})_r[0-9]+")
 BOUNDS = re.compile(r"FOR VALUES FROM \((?:'([0-9]+)'|MINVALUE)\) TO \('([0-9]+)'\)")
 CHUNK = 1000
 """Rows that SQLite deletes in one transaction."""
 
 LOCK_TIMEOUT = "50ms"
 """How long a lock on a whole table may be waited for: others that want the table wait behind."""
-PATIENCE = 60.0
+PATIENCE_SECONDS = 60.0
 """Seconds after which the locks are given up."""
 PAUSE = (0.1, 0.3)
-LOCKED = {"55P03", "40P01"}
+LOCK_SQLSTATES = {"55P03", "40P01"}
 """SQLSTATEs of a lock that was not available in time, and of a deadlock."""
 
 _random = secrets.SystemRandom()
@@ -87,16 +87,16 @@ def id_ranges(session: Session) -> list[IdRange]:
 
 def _partitions(session: Session) -> Iterator[IdRange]:
     for number, bounds, rows, size in session.execute(text(PARTITIONS)):
-        found = BOUNDS.fullmatch(bounds)
-        if found is None:
+        match = BOUNDS.fullmatch(bounds)
+        if match is None:
             raise ValueError(f"a range has unknown bounds: {bounds}")
-        yield IdRange(number, int(found[1] or 0), int(found[2]), _estimate(session, number, rows), size)
+        yield IdRange(number, int(match[1] or 0), int(match[2]), _estimate(session, number, rows), size)
 
 
-def _estimate(session: Session, number: int, known: float) -> int:
+def _estimate(session: Session, number: int, counted_rows: float) -> int:
     """PostgreSQL knows the number of rows of a table that it has ever analysed; another one is small."""
-    if known >= 0:
-        return int(known)
+    if counted_rows >= 0:
+        return int(counted_rows)
     return int(session.execute(text(f"SELECT count(*) FROM recipients_r{number}")).scalar_one())  # noqa: S608 - a number
 
 
@@ -117,7 +117,7 @@ def range_of_new_ids(session: Session) -> IdRange | None:
     if not is_postgresql(session):
         return None
     last = _last_id(session)
-    return next((one for one in id_ranges(session) if one.first <= last < one.end), None)
+    return next((id_range for id_range in id_ranges(session) if id_range.first <= last < id_range.end), None)
 
 
 def _last_id(session: Session) -> int:
@@ -125,13 +125,13 @@ def _last_id(session: Session) -> int:
 
 
 def make_ranges_ahead(database: Database) -> int:
-    """Makes those that are missing; returns their number. Raises `TableInUse`."""
+    """Makes the ranges that are missing; returns their number. Raises `TableInUse`."""
     if not database.is_postgresql:
         return 0
     with database.read() as session:
-        found, last = id_ranges(session), _last_id(session)
-    missing = AHEAD - sum(one.first > last for one in found)
-    start = max(one.end for one in found) // SPAN
+        ranges, last = id_ranges(session), _last_id(session)
+    missing = RANGES_AHEAD - sum(id_range.first > last for id_range in ranges)
+    start = max(id_range.end for id_range in ranges) // SPAN
     for number in range(start, start + missing):
         _with_short_locks(database, partial(_make, number=number))
     return max(missing, 0)
@@ -143,7 +143,7 @@ def _make(transaction: Transaction, number: int) -> None:
     if transaction.execute(text(f"SELECT to_regclass('recipients_r{number}')")).scalar() is not None:
         return
     bounds = f"FROM ({number * SPAN}) TO ({(number + 1) * SPAN})"
-    for table in KEYS:
+    for table in RANGE_KEYS:
         name = f"{table}_r{number}"
         transaction.execute(text(f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS INCLUDING STORAGE)"))
         transaction.execute(text(f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES {bounds}"))
@@ -156,7 +156,7 @@ def begin_range(database: Database, current: IdRange) -> None:
         transaction.execute(text("LOCK TABLE ONLY recipients IN SHARE UPDATE EXCLUSIVE MODE"))  # one at a time
         if _last_id(transaction) >= current.end:
             return
-        for table in KEYS:
+        for table in RANGE_KEYS:
             _forget_statistics(transaction, f"{table}_r{current.end // SPAN}")
         transaction.execute(text("SELECT setval('recipients_id_seq', :first, false)"), {"first": current.end})
 
@@ -184,7 +184,7 @@ def drop_range(database: Database, dropped: IdRange) -> None:
     def drop(transaction: Transaction) -> None:
         transaction.execute(text("LOCK TABLE ONLY recipients IN ACCESS EXCLUSIVE MODE"))
         _check_unused(transaction, dropped)
-        for table in KEYS:
+        for table in RANGE_KEYS:
             transaction.execute(text(f"DROP TABLE IF EXISTS {table}_r{dropped.number}"))
 
     _with_short_locks(database, drop)
@@ -210,15 +210,15 @@ def _delete_chunk(database: Database, dropped: IdRange) -> bool:
 
 def _with_short_locks(database: Database, work: Callable[[Transaction], Result]) -> Result:
     """Runs the work in a transaction that waits for no lock longer than a moment, until it has got all of them."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             with database.write() as transaction:
                 transaction.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
                 return work(transaction)
         except DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) not in LOCKED:
+            if getattr(error.orig, "sqlstate", None) not in LOCK_SQLSTATES:
                 raise
             if time.monotonic() > deadline:
-                raise TableInUse(f"others have used the tables for {PATIENCE:g} s without a pause") from error
+                raise TableInUse(f"others have used the tables for {PATIENCE_SECONDS:g} s without a pause") from error
         time.sleep(_random.uniform(*PAUSE))

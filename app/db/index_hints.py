@@ -27,7 +27,7 @@ from sqlalchemy.orm import Session
 
 from app.db.expressions import in_json, is_postgresql
 
-FEW = 1000
+MAX_ROWS_TO_SORT = 1000
 """Maximum of rows that are looked up one by one and sorted instead of found in the order of a page."""
 
 
@@ -52,7 +52,7 @@ def json_contains(session: Session, column: Any, part: Mapping[str, Any]) -> Col
     return type_coerce(column, JSONB).contains(literal(dict(part), JSONB))
 
 
-class Indexed(NamedTuple):
+class IndexedRows(NamedTuple):
     """Some of the rows that a condition selects, and the column by whose index they are found."""
 
     rows: ColumnElement[bool]
@@ -82,7 +82,7 @@ def by_index_or_order(
     id_column: Any,
     scope: ColumnElement[bool],
     condition: ColumnElement[bool],
-    indexed: Sequence[Indexed],
+    indexed: Sequence[IndexedRows],
 ) -> ColumnElement[bool]:
     """The condition, for a page in the order of an index that does not answer it; `indexed` are its rows as other
     indexes find them, all of them together.
@@ -90,23 +90,23 @@ def by_index_or_order(
     No planner knows which index is quicker for rare values. So the ids of the rows are selected first: a few are looked
     up, and of many the first are soon found in the order of the page.
     """
-    found = [
+    id_selects = [
         # In the order of the index that is to answer it: any other plan would have to sort.
-        select(id_column.label("id")).where(scope, one.rows).order_by(one.column)
-        for one in indexed
+        select(id_column.label("id")).where(scope, rows_of_index.rows).order_by(rows_of_index.column)
+        for rows_of_index in indexed
     ]
-    return by_ids_or_order(session, id_column, condition, found)
+    return by_ids_or_order(session, id_column, condition, id_selects)
 
 
 def by_ids_or_order(
-    session: Session, id_column: Any, condition: ColumnElement[bool], found: Sequence[Select[Any]]
+    session: Session, id_column: Any, condition: ColumnElement[bool], id_selects: Sequence[Select[Any]]
 ) -> ColumnElement[bool]:
     """The condition for a page, as in `by_index_or_order`, with the selects that find the ids of its rows, each as
     `id`."""
-    few = (one.limit(FEW + 1).subquery() for one in found)
-    matching = union_all(*(select(one.c.id) for one in few)).subquery()
-    ids = session.execute(select(matching.c.id).limit(FEW + 1)).scalars().all()
-    if len(ids) <= FEW:
+    few = (id_select.limit(MAX_ROWS_TO_SORT + 1).subquery() for id_select in id_selects)
+    matching = union_all(*(select(ids.c.id) for ids in few)).subquery()
+    ids = session.execute(select(matching.c.id).limit(MAX_ROWS_TO_SORT + 1)).scalars().all()
+    if len(ids) <= MAX_ROWS_TO_SORT:
         return and_(in_json(id_column, ids), condition)
     # SQLite would look up all of them and sort: as an operand of IS, the condition is not answered by an index.
     return condition if is_postgresql(session) else condition.is_(true())

@@ -18,7 +18,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 KEY = re.compile(r"[a-z0-9_]+")
-LONGEST_DATE = len("2026-01-31T10:00:00")
+DATE_LENGTH = len("2026-01-31T10:00:00")
 
 
 class _JsonNumber(FunctionElement[float]):
@@ -71,13 +71,13 @@ def _number_on_sqlite(element: _JsonNumber, compiler: SQLCompiler, **options: An
 @compiles(_JsonDate, "postgresql")
 def _date_on_postgresql(element: _JsonDate, compiler: SQLCompiler, **options: Any) -> str:
     column, key, _ = _parts(element, compiler, **options)
-    return f'"left"({column} ->> {key}, {LONGEST_DATE})'
+    return f'"left"({column} ->> {key}, {DATE_LENGTH})'
 
 
 @compiles(_JsonDate, "sqlite")
 def _date_on_sqlite(element: _JsonDate, compiler: SQLCompiler, **options: Any) -> str:
     column, _, path = _parts(element, compiler, **options)
-    return f"substr(json_extract({column}, {path}), 1, {LONGEST_DATE})"
+    return f"substr(json_extract({column}, {path}), 1, {DATE_LENGTH})"
 
 
 # How often each of very many keys has occurred, in memory that does not grow with them: they are in a temporary file,
@@ -90,7 +90,7 @@ SET_UP = (
     "CREATE TABLE keys (key BLOB PRIMARY KEY, place INTEGER, times INTEGER) WITHOUT ROWID",
     "BEGIN",
 )
-ADD = "INSERT INTO keys VALUES (?, ?, 0) ON CONFLICT (key) DO UPDATE SET times = times + 1 RETURNING times, place"
+ADD_KEY = "INSERT INTO keys VALUES (?, ?, 0) ON CONFLICT (key) DO UPDATE SET times = times + 1 RETURNING times, place"
 KEY_BYTES = 16
 
 
@@ -106,7 +106,7 @@ class KeyCounts:
     def add(self, key: str, place: int) -> tuple[int, int]:
         """Counts the key. Returns how often it occurred before, and the place of its first time."""
         digest = blake2b(key.encode(), digest_size=KEY_BYTES).digest()
-        times, first = self._connection.execute(ADD, (digest, place)).fetchone()
+        times, first = self._connection.execute(ADD_KEY, (digest, place)).fetchone()
         return int(times), int(first)
 
     def __enter__(self) -> KeyCounts:

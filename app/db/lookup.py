@@ -21,11 +21,11 @@ Owned = TypeVar("Owned", bound=Any)
 
 def find_with_id(session: Session, model: type[Owned], account_id: int | None, row_id: int, noun: str) -> Owned:
     """The account's row with that id, or that of any account for None. Raises `not_found`."""
-    wanted = select(model).where(model.id == row_id)
+    statement = select(model).where(model.id == row_id)
     if account_id is not None:
-        wanted = wanted.where(model.account_id == account_id)
-    found: Owned | None = session.scalars(wanted).first()
-    return existing(found, noun, row_id)
+        statement = statement.where(model.account_id == account_id)
+    row: Owned | None = session.scalars(statement).first()
+    return existing(row, noun, row_id)
 
 
 def find_by_name(session: Session, model: type[Named], account_id: int, name: str) -> Named | None:
@@ -36,22 +36,22 @@ def find_by_name(session: Session, model: type[Named], account_id: int, name: st
     return session.scalars(statement.limit(1)).first()
 
 
-def find_by_name_or_id(session: Session, model: type[Named], account_id: int, wanted: str, noun: str) -> Named:
+def find_by_name_or_id(session: Session, model: type[Named], account_id: int, name_or_id: str, noun: str) -> Named:
     """The account's row with that name, else with that id. Raises `ServiceError` (`invalid_id`)."""
-    row = find_by_name(session, model, account_id, wanted)
-    if row is None and (row_id := id_in(wanted)) is not None:
+    row = find_by_name(session, model, account_id, name_or_id)
+    if row is None and (row_id := id_in(name_or_id)) is not None:
         row = session.scalars(select(model).where(has_id(model, account_id, row_id))).first()
     if row is None:
-        raise ServiceError("invalid_id", field=noun, detail=f"the account has no {noun} {wanted!r}")
+        raise ServiceError("invalid_id", field=noun, detail=f"the account has no {noun} {name_or_id!r}")
     return row
 
 
 def find_all_by_name_or_id(
-    session: Session, model: type[Named], account_id: int, wanted: Iterable[str]
+    session: Session, model: type[Named], account_id: int, names_or_ids: Iterable[str]
 ) -> dict[str, Named]:
     """The account's rows with these names, else with these ids, by what names them; of several with one name the
     oldest. One select."""
-    names = sorted(name for name in {*wanted} if "\0" not in name)
+    names = sorted(name for name in {*names_or_ids} if "\0" not in name)
     if not names:
         return {}
     ids = [row_id for name in names if (row_id := id_in(name)) is not None]

@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.db import phases
 from app.db.bounded_connection import limit_waits
-from app.db.engine import WRITE, make_engine
+from app.db.engine import WRITE_OPTION, make_engine
 from app.db.history_ranges import RANGE_NAME
 from app.db.models import Base, SchemaState, table_of
 from app.db.phases import BASELINE, LAST_STEP, Migration, Part, Plan, newest_revision, oldest_code
@@ -31,14 +31,14 @@ from app.db.phases import BASELINE, LAST_STEP, Migration, Part, Plan, newest_rev
 logger = logging.getLogger(__name__)
 
 
-TABLE = table_of(SchemaState)
+STATE_TABLE = table_of(SchemaState)
 
 
 def code_in_use(connection: Connection, at: str | None) -> str:
     """The oldest code that processes may still run. A database that does not say so yet was migrated whole, by the
     release that it fits."""
-    if inspect(connection).has_table(TABLE.name):
-        said = connection.execute(select(TABLE.c.code_in_use)).scalar()
+    if inspect(connection).has_table(STATE_TABLE.name):
+        said = connection.execute(select(STATE_TABLE.c.code_in_use)).scalar()
         if said is not None:
             return str(said)
     return at or newest_revision()
@@ -47,10 +47,10 @@ def code_in_use(connection: Connection, at: str | None) -> str:
 def write_state(connection: Connection, revision: str | None, in_use: str) -> None:
     """After a migration to that revision, in its transaction. Code from before the baseline has written it for
     `LAST_STEP`."""
-    if revision in (None, LAST_STEP) or not inspect(connection).has_table(TABLE.name):
+    if revision in (None, LAST_STEP) or not inspect(connection).has_table(STATE_TABLE.name):
         return
-    connection.execute(delete(TABLE))
-    connection.execute(insert(TABLE).values(id=1, oldest_code=oldest_code(revision), code_in_use=in_use))
+    connection.execute(delete(STATE_TABLE))
+    connection.execute(insert(STATE_TABLE).values(id=1, oldest_code=oldest_code(revision), code_in_use=in_use))
 
 
 def in_use_after(part: Part, at: str | None, before: str) -> str:
@@ -66,14 +66,14 @@ ADVISORY_LOCK = 7_166_350_117
 """An arbitrary key that nothing else uses in this database."""
 LOCK_TIMEOUT = "1s"
 """How long a lock is waited for: whoever wants the table meanwhile waits behind the migration."""
-PATIENCE = 600.0
+PATIENCE_SECONDS = 600.0
 """Seconds after which the migration is given up."""
 PAUSE = (0.5, 1.5)
-LOCKED = {"55P03", "40P01"}
+LOCK_SQLSTATES = {"55P03", "40P01"}
 """SQLSTATEs of a lock that was not available in time, and of a deadlock."""
 
 
-STEP = re.compile("00[0-9]{2}")
+STEP_REVISION = re.compile("00[0-9]{2}")
 """Revisions from before the baseline."""
 COMMIT_OF_LAST_STEP = "138f3113"
 """The last code with those migrations."""
@@ -119,7 +119,7 @@ def in_baseline(revision: str) -> str:
     Raises `MigrationError` for an earlier one."""
     if revision == LAST_STEP:
         return BASELINE
-    if STEP.fullmatch(revision):
+    if STEP_REVISION.fullmatch(revision):
         raise MigrationError(
             f"revision {revision} is from before the first release: bring it to revision {LAST_STEP} by commit "
             f"{COMMIT_OF_LAST_STEP}, which this version takes over"
@@ -166,12 +166,12 @@ def _run(engine: Engine, revision: str, in_use: str) -> None:
     if getattr(script().get_revision(revision).module, "online", False):
         _run_online(engine, revision, in_use)
         return
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not _try(engine, revision, in_use):
         if time.monotonic() > deadline:
             raise TablesInUse(
-                f"revision {revision} found its tables in use for {PATIENCE:g} seconds, and nothing of it was done: "
-                "look for a long transaction, and run it again"
+                f"revision {revision} found its tables in use for {PATIENCE_SECONDS:g} seconds, and nothing of it "
+                "was done: look for a long transaction, and run it again"
             )
         logger.warning("revision %s waits until others have left its tables", revision)
         time.sleep(random.uniform(*PAUSE))  # noqa: S311 - so that two do not meet again
@@ -180,13 +180,13 @@ def _run(engine: Engine, revision: str, in_use: str) -> None:
 def _try(engine: Engine, revision: str, in_use: str) -> bool:
     """Whether the migration got its locks."""
     try:
-        with engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
+        with engine.connect().execution_options(**{WRITE_OPTION: True}) as connection, connection.begin():
             exclude_others(connection)
             connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
             _migrate(connection, revision, in_use)
         return True
     except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) not in LOCKED:
+        if getattr(error.orig, "sqlstate", None) not in LOCK_SQLSTATES:
             raise
         return False
 
@@ -243,8 +243,8 @@ def newest() -> str | None:
 
 def resolved(revision: str) -> str | None:
     """The revision that a command names, such as `-1`; None for `base`. Raises `CommandError` for an unknown one."""
-    found = script().get_revisions(revision)
-    return found[0].revision if found and found[0] else None
+    revisions = script().get_revisions(revision)
+    return revisions[0].revision if revisions and revisions[0] else None
 
 
 def plan_of(database_url: str) -> Plan:
@@ -322,7 +322,11 @@ def _lacking(connection: Connection, metadata: MetaData) -> list[object]:
     """Differences between those tables and the database, but for tables and indexes that only the database has, such
     as those of list fields: they are in nobody's way."""
     added = {"remove_table", "remove_index"}
-    return [one for one in differences_of(connection, metadata) if not (isinstance(one, tuple) and one[0] in added)]
+    return [
+        difference
+        for difference in differences_of(connection, metadata)
+        if not (isinstance(difference, tuple) and difference[0] in added)
+    ]
 
 
 @contextmanager
@@ -340,7 +344,7 @@ def exclusive(database_url: str) -> Iterator[Connection]:
     with (
         limit_waits(math.inf),
         _engine(database_url) as engine,
-        engine.connect().execution_options(**{WRITE: True}) as connection,
+        engine.connect().execution_options(**{WRITE_OPTION: True}) as connection,
     ):
         _before_begin(connection)
         with connection.begin():

@@ -18,8 +18,8 @@ from sqlalchemy.exc import DBAPIError
 
 from app.db import migrate
 
-INVALID = "SELECT true FROM pg_index WHERE indexrelid = to_regclass(:name) AND NOT indisvalid"
-RANGES = "SELECT CAST(CAST(inhrelid AS regclass) AS text) FROM pg_inherits WHERE inhparent = to_regclass(:name)"
+FIND_INVALID_INDEX = "SELECT true FROM pg_index WHERE indexrelid = to_regclass(:name) AND NOT indisvalid"
+FIND_RANGES = "SELECT CAST(CAST(inhrelid AS regclass) AS text) FROM pg_inherits WHERE inhparent = to_regclass(:name)"
 
 Columns = Sequence[str | sa.TextClause]
 """Names, and expressions as `sa.text`."""
@@ -36,23 +36,23 @@ def create_index_online(
         return
     kind = "UNIQUE INDEX" if unique else "INDEX"
     definition = f"({_listed(connection, columns)}){f' WHERE {where}' if where else ''}"
-    ranges = sorted(connection.execute(text(RANGES), {"name": table}).scalars())
+    ranges = sorted(connection.execute(text(FIND_RANGES), {"name": table}).scalars())
     if not ranges:
         _build(connection, kind, name, f"{table} {definition}")
         return
     _lock_patiently(connection, f"CREATE {kind} IF NOT EXISTS {name} ON ONLY {table} {definition}")
-    for one in ranges:
-        _build(connection, kind, f"{name}_of_{one}", f"{one} {definition}")
-        _lock_patiently(connection, f"ALTER INDEX {name} ATTACH PARTITION {name}_of_{one}")
+    for partition in ranges:
+        _build(connection, kind, f"{name}_of_{partition}", f"{partition} {definition}")
+        _lock_patiently(connection, f"ALTER INDEX {name} ATTACH PARTITION {name}_of_{partition}")
 
 
 def drop_index_online(name: str, table: str) -> None:
-    """As `op.drop_index`. That of a table in ranges is dropped with a lock on the table, for a moment."""
+    """Drops an index like `op.drop_index`. The index of a table in ranges is dropped with a short lock on the table."""
     connection = op.get_bind()
     if not _is_online(connection):
         op.drop_index(name, table_name=table)
         return
-    if connection.execute(text(RANGES), {"name": table}).first() is not None:
+    if connection.execute(text(FIND_RANGES), {"name": table}).first() is not None:
         _lock_patiently(connection, f"DROP INDEX IF EXISTS {name}")
     else:
         connection.execute(text(f"DROP INDEX CONCURRENTLY IF EXISTS {name}"))
@@ -65,12 +65,12 @@ def _is_online(connection: Connection) -> bool:
 
 def _listed(connection: Connection, columns: Columns) -> str:
     quote = connection.dialect.identifier_preparer.quote
-    return ", ".join(quote(one) if isinstance(one, str) else one.text for one in columns)
+    return ", ".join(quote(column) if isinstance(column, str) else column.text for column in columns)
 
 
 def _lock_patiently(connection: Connection, statement: str) -> None:
     """Runs a statement that needs the table for itself, for a moment: it lets others pass that wait behind it."""
-    deadline = time.monotonic() + migrate.PATIENCE
+    deadline = time.monotonic() + migrate.PATIENCE_SECONDS
     connection.execute(text(f"SET lock_timeout = '{migrate.LOCK_TIMEOUT}'"))
     while not _got_its_locks(connection, statement):
         if time.monotonic() > deadline:
@@ -83,7 +83,7 @@ def _got_its_locks(connection: Connection, statement: str) -> bool:
     try:
         connection.execute(text(statement))
     except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) not in migrate.LOCKED:
+        if getattr(error.orig, "sqlstate", None) not in migrate.LOCK_SQLSTATES:
             raise
         return False
     return True
@@ -91,6 +91,6 @@ def _got_its_locks(connection: Connection, statement: str) -> bool:
 
 def _build(connection: Connection, kind: str, name: str, on: str) -> None:
     """Builds it after removing what an interrupted attempt has left."""
-    if connection.execute(text(INVALID), {"name": name}).scalar():
+    if connection.execute(text(FIND_INVALID_INDEX), {"name": name}).scalar():
         connection.execute(text(f"DROP INDEX CONCURRENTLY {name}"))
     connection.execute(text(f"CREATE {kind} CONCURRENTLY IF NOT EXISTS {name} ON {on}"))

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-DISCARD = "tms_discard"
+DISCARD_KEY = "tms_discard"
 """Key in a connection's `info`: closed instead of returned to the pool."""
 
 
@@ -29,46 +29,46 @@ class Failure(NamedTuple):
     lasts: bool
 
 
-ONCE, LASTING = Failure(is_outage=True, lasts=False), Failure(is_outage=True, lasts=True)
-OF_CONNECTION = Failure(is_outage=False, lasts=True)
+PASSING_OUTAGE, LASTING_OUTAGE = Failure(is_outage=True, lasts=False), Failure(is_outage=True, lasts=True)
+CONNECTION_FAILURE = Failure(is_outage=False, lasts=True)
 """No outage, as far as anybody can tell, but another connection may not have it."""
-OF_STATEMENT = Failure(is_outage=False, lasts=False)
+STATEMENT_FAILURE = Failure(is_outage=False, lasts=False)
 
-POSTGRESQL = {
-    "08": LASTING,  # the connection broke
-    "25": OF_CONNECTION,  # in a transaction that should have ended, such as 25P02 after an error
-    "25006": LASTING,  # read-only: a standby, a server that was demoted, `default_transaction_read_only`
-    "25P03": LASTING,  # ended for its length: idle in a transaction
-    "25P04": LASTING,  # ended for its length: the transaction
-    "26": LASTING,  # a prepared statement is gone: a pooler has changed the server process
-    "34": LASTING,  # a cursor is gone, likewise
-    "3F": OF_CONNECTION,  # the schema is gone, or the search path was changed
-    "40": ONCE,  # ended in favour of another transaction
-    "42P01": OF_CONNECTION,  # no such table: the search path was changed, or a migration is pending
-    "42P05": LASTING,  # a prepared statement of another client: a pooler has changed the server process
-    "53": ONCE,  # resources: a full disk, too many connections
-    "55P03": ONCE,  # a lock
-    "57": ONCE,  # cancelled
-    "57P": LASTING,  # the server shuts down, has crashed, has dropped the database, or ended an idle session
-    "58": LASTING,  # disk I/O
-    "XX": OF_CONNECTION,  # internal: a damaged cache of the process, or damaged data
+POSTGRESQL_FAILURES = {
+    "08": LASTING_OUTAGE,  # the connection broke
+    "25": CONNECTION_FAILURE,  # in a transaction that should have ended, such as 25P02 after an error
+    "25006": LASTING_OUTAGE,  # read-only: a standby, a server that was demoted, `default_transaction_read_only`
+    "25P03": LASTING_OUTAGE,  # ended for its length: idle in a transaction
+    "25P04": LASTING_OUTAGE,  # ended for its length: the transaction
+    "26": LASTING_OUTAGE,  # a prepared statement is gone: a pooler has changed the server process
+    "34": LASTING_OUTAGE,  # a cursor is gone, likewise
+    "3F": CONNECTION_FAILURE,  # the schema is gone, or the search path was changed
+    "40": PASSING_OUTAGE,  # ended in favour of another transaction
+    "42P01": CONNECTION_FAILURE,  # no such table: the search path was changed, or a migration is pending
+    "42P05": LASTING_OUTAGE,  # a prepared statement of another client: a pooler has changed the server process
+    "53": PASSING_OUTAGE,  # resources: a full disk, too many connections
+    "55P03": PASSING_OUTAGE,  # a lock
+    "57": PASSING_OUTAGE,  # cancelled
+    "57P": LASTING_OUTAGE,  # the server shuts down, has crashed, has dropped the database, or ended an idle session
+    "58": LASTING_OUTAGE,  # disk I/O
+    "XX": CONNECTION_FAILURE,  # internal: a damaged cache of the process, or damaged data
 }
 """Prefixes of PostgreSQL's codes; the longest counts."""
 STALE_PLAN = "RevalidateCachedQuery"
 """The function of the server that refuses a prepared statement whose columns a migration has changed. Its code is that
 of many other refusals, and its words depend on the language."""
-SQLITE = {
-    sqlite3.SQLITE_BUSY: ONCE,
-    sqlite3.SQLITE_LOCKED: ONCE,
-    sqlite3.SQLITE_NOMEM: ONCE,
-    sqlite3.SQLITE_READONLY: LASTING,  # opened while the file could not be written, or the file was replaced
-    sqlite3.SQLITE_INTERRUPT: ONCE,
-    sqlite3.SQLITE_IOERR: LASTING,
-    sqlite3.SQLITE_CORRUPT: OF_CONNECTION,  # the file was overwritten
-    sqlite3.SQLITE_FULL: ONCE,
-    sqlite3.SQLITE_CANTOPEN: LASTING,  # its log cannot be opened
-    sqlite3.SQLITE_PROTOCOL: LASTING,
-    sqlite3.SQLITE_NOTADB: OF_CONNECTION,
+SQLITE_FAILURES = {
+    sqlite3.SQLITE_BUSY: PASSING_OUTAGE,
+    sqlite3.SQLITE_LOCKED: PASSING_OUTAGE,
+    sqlite3.SQLITE_NOMEM: PASSING_OUTAGE,
+    sqlite3.SQLITE_READONLY: LASTING_OUTAGE,  # opened while the file could not be written, or the file was replaced
+    sqlite3.SQLITE_INTERRUPT: PASSING_OUTAGE,
+    sqlite3.SQLITE_IOERR: LASTING_OUTAGE,
+    sqlite3.SQLITE_CORRUPT: CONNECTION_FAILURE,  # the file was overwritten
+    sqlite3.SQLITE_FULL: PASSING_OUTAGE,
+    sqlite3.SQLITE_CANTOPEN: LASTING_OUTAGE,  # its log cannot be opened
+    sqlite3.SQLITE_PROTOCOL: LASTING_OUTAGE,
+    sqlite3.SQLITE_NOTADB: CONNECTION_FAILURE,
 }
 """The last byte of an extended code is the plain one."""
 QUIET_SECONDS = 60.0
@@ -103,26 +103,29 @@ def failure_of(cause: BaseException | None) -> Failure:
     """The kind of an error of the driver."""
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", None)
-        return OF_STATEMENT if code is None else SQLITE.get(code & 0xFF, OF_STATEMENT)
+        return STATEMENT_FAILURE if code is None else SQLITE_FAILURES.get(code & 0xFF, STATEMENT_FAILURE)
     if isinstance(cause, psycopg.Error):
         return _failure_of_postgresql(cause)
-    return LASTING  # not an error of the driver: the connection broke
+    return LASTING_OUTAGE  # not an error of the driver: the connection broke
 
 
 def _failure_of_postgresql(cause: psycopg.Error) -> Failure:
     code = cause.sqlstate
     if code is None:
         is_lost = isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
-        return LASTING if is_lost else OF_STATEMENT
+        return LASTING_OUTAGE if is_lost else STATEMENT_FAILURE
     if cause.diag.source_function == STALE_PLAN:
-        return LASTING
-    return next((POSTGRESQL[code[:size]] for size in (5, 3, 2) if code[:size] in POSTGRESQL), OF_STATEMENT)
+        return LASTING_OUTAGE
+    return next(
+        (POSTGRESQL_FAILURES[code[:size]] for size in (5, 3, 2) if code[:size] in POSTGRESQL_FAILURES),
+        STATEMENT_FAILURE,
+    )
 
 
 def note_failure(connection: Connection, cause: BaseException | None) -> None:
     """Has a connection closed when it is given back, if it would carry the failure on."""
     if failure_of(cause).lasts and not (connection.closed or connection.invalidated):
-        connection.info[DISCARD] = True
+        connection.info[DISCARD_KEY] = True
 
 
 def reason(error: BaseException) -> str:

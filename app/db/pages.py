@@ -22,11 +22,11 @@ def pages_of(
     columns: list[ColumnElement[Any]] = list(order)
     labels = [column.label(f"place_{number}") for number, column in enumerate(columns)]
     first = statement.add_columns(*labels).order_by(*columns).limit(size)
-    found = session.execute(first).all()
-    while found:
-        yield found
-        last = [literal(value, column.type) for value, column in zip(found[-1][-len(columns) :], columns, strict=True)]
-        found = session.execute(first.where(tuple_(*columns) > tuple_(*last))).all()
+    rows = session.execute(first).all()
+    while rows:
+        yield rows
+        last = [literal(value, column.type) for value, column in zip(rows[-1][-len(columns) :], columns, strict=True)]
+        rows = session.execute(first.where(tuple_(*columns) > tuple_(*last))).all()
 
 
 def matching_pages(

@@ -20,7 +20,7 @@ BASELINE = "0100"
 """The revision of the first release. Its schema was made step by step before, up to `LAST_STEP`."""
 LAST_STEP = "0074"
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
-ASSIGNED = re.compile(r'^(phase|needs) = "(\w+)"$', re.MULTILINE)
+ASSIGNMENT = re.compile(r'^(phase|needs) = "(\w+)"$', re.MULTILINE)
 
 Part = Literal["all", "expand", "contract"]
 """What of the pending migrations is to run."""
@@ -42,7 +42,7 @@ def migrations() -> tuple[Migration, ...]:
 
 def _read(path: Path) -> Migration:
     revision = path.name[1:5]
-    said = dict(ASSIGNED.findall(path.read_text("utf-8")))
+    said = dict(ASSIGNMENT.findall(path.read_text("utf-8")))
     match said:
         case {"phase": "expand", **rest} if not rest or revision == BASELINE:
             return Migration(revision, "expand", said.get("needs", ""))
@@ -63,20 +63,22 @@ def oldest_revision() -> str:
     return oldest_of(migrations())
 
 
-def oldest_of(known: Sequence[Migration]) -> str:
+def oldest_of(code_migrations: Sequence[Migration]) -> str:
     """The oldest revision that code with these migrations works with: it does without what the contracting ones at
     the end take away."""
-    return max(one.revision for one in known if one.phase == "expand")
+    return max(migration.revision for migration in code_migrations if migration.phase == "expand")
 
 
-def oldest_code(revision: str, known: Sequence[Migration] | None = None) -> str:
+def oldest_code(revision: str, code_migrations: Sequence[Migration] | None = None) -> str:
     """The oldest code that works with the schema at that revision."""
-    return max((one.needs for one in known or migrations() if one.revision <= revision), default="")
+    return max(
+        (migration.needs for migration in code_migrations or migrations() if migration.revision <= revision), default=""
+    )
 
 
 def pending(revisions: Sequence[str]) -> tuple[Migration, ...]:
     """The migrations with these revisions."""
-    return tuple(one for one in migrations() if one.revision in revisions)
+    return tuple(migration for migration in migrations() if migration.revision in revisions)
 
 
 class Plan(NamedTuple):
@@ -93,7 +95,11 @@ def plan(pending: Sequence[Migration], part: Part, at: str | None, code_in_use: 
     replaced since the database was expanded to where it is, so that none has older code than that.
     """
     limit = max(at or "", code_in_use) if part == "contract" else code_in_use
-    waits = (each for each, one in enumerate(pending) if part != "all" and at is not None and one.needs > limit)
+    waits = (
+        position
+        for position, migration in enumerate(pending)
+        if part != "all" and at is not None and migration.needs > limit
+    )
     end = next(waits, len(pending))
-    revisions = tuple(one.revision for one in pending)
+    revisions = tuple(migration.revision for migration in pending)
     return Plan(revisions[:end], revisions[end:])

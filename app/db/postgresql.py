@@ -16,8 +16,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from app.db.bounded_connection import COMMAND, BoundedConnection, DatabaseCircuitBreaker, limit_waits
-from app.db.outage import DISCARD
+from app.db.bounded_connection import COMMAND_SECONDS, BoundedConnection, DatabaseCircuitBreaker, limit_waits
+from app.db.outage import DISCARD_KEY
 from app.db.types import dump_json
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 # only refused.
 
 PROBE_SECONDS = 1.0
-CHECKS = 3
+POOLER_CHECKS = 3
 
 Connection = psycopg.Connection[Any]
 
@@ -44,7 +44,7 @@ def is_apart(connection: Connection) -> bool:
 def is_pooled(connection: Connection, another: Callable[[], Connection]) -> bool:
     """Whether there is a pooler. Most of them invent a process id, which no server process ever has. One that passes a
     real one on is detected by two clients that take turns: sooner or later the wrong process answers."""
-    if any(is_apart(connection) for _ in range(CHECKS)):
+    if any(is_apart(connection) for _ in range(POOLER_CHECKS)):
         return True
     try:
         other = another()
@@ -57,10 +57,10 @@ def is_pooled(connection: Connection, another: Callable[[], Connection]) -> bool
         other.close()
 
 
-def _are_mixed(one: Connection, other: Connection) -> bool:
-    if one.info.backend_pid == other.info.backend_pid:
+def _are_mixed(first: Connection, second: Connection) -> bool:
+    if first.info.backend_pid == second.info.backend_pid:
         return True
-    turns = ((one, other), (other, one))
+    turns = ((first, second), (second, first))
     for begin, end in product(turns, turns):
         try:
             if any(backend_of(connection) != connection.info.backend_pid for connection in begin):
@@ -85,23 +85,23 @@ CHECKOUT_SECONDS = 2.0
 
 # A peer that vanishes without closing is noticed by unanswered packets: here by this process, below by the server,
 # which would otherwise keep the locks of the client's transaction.
-KEEPALIVE = {
+KEEPALIVE_OPTIONS = {
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 8000,
 }
-SESSION = {
+SESSION_SETTINGS = {
     "timezone": "UTC",
-    "statement_timeout": int(COMMAND * 1000),
+    "statement_timeout": int(COMMAND_SECONDS * 1000),
     "idle_in_transaction_session_timeout": 60_000,
     "tcp_keepalives_idle": 10,
     "tcp_keepalives_interval": 5,
     "tcp_keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
-UNSUPPORTED = "startup parameter"
+UNSUPPORTED_PARAMETER = "startup parameter"
 """Part of a pooler's error for settings that it does not pass on."""
 
 
@@ -131,7 +131,7 @@ class _Connector:
 
     def __init__(self, circuit_breaker: DatabaseCircuitBreaker, in_url: Collection[str]) -> None:
         self._circuit_breaker = circuit_breaker
-        self._keepalive = {name: value for name, value in KEEPALIVE.items() if name not in in_url}
+        self._keepalive = {name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in in_url}
         self._is_pooled: bool | None = None
 
     def connect(self, _dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> BoundedConnection:
@@ -150,11 +150,11 @@ class _Connector:
         plain = {**self._keepalive, **options}
         if self._is_pooled:
             return BoundedConnection.open(self._circuit_breaker, arguments, plain)
-        session = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+        session = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
         try:
             return BoundedConnection.open(self._circuit_breaker, arguments, {**plain, "options": session})
         except psycopg.OperationalError as error:
-            if UNSUPPORTED not in str(error):
+            if UNSUPPORTED_PARAMETER not in str(error):
                 raise
         connection = BoundedConnection.open(self._circuit_breaker, arguments, plain)
         self._note_pooler()
@@ -190,7 +190,7 @@ def _on_checkin(connection: psycopg.Connection[Any] | None, record: ConnectionPo
     if connection is None:
         return
     is_idle = connection.info.transaction_status == TransactionStatus.IDLE
-    if record.info.pop(DISCARD, False) or not is_idle:
+    if record.info.pop(DISCARD_KEY, False) or not is_idle:
         connection.close()
 
 

@@ -124,9 +124,9 @@ class CompiledStatement(NamedTuple):
         compiled = statement.compile(dialect=dialect, column_keys=columns)
         bound = {name: compiled.binds[name] for name in compiled.params}
         processors = {
-            name: one.type.dialect_impl(dialect).bind_processor(dialect)
-            for name, one in bound.items()
-            if not isinstance(one.type, Boolean)  # both drivers bind it themselves
+            name: parameter.type.dialect_impl(dialect).bind_processor(dialect)
+            for name, parameter in bound.items()
+            if not isinstance(parameter.type, Boolean)  # both drivers bind it themselves
         }
         converters = {name: convert for name, convert in processors.items() if convert}
         constants = {name: value for name, value in compiled.params.items() if not bound[name].required}
@@ -144,10 +144,12 @@ class CompiledStatement(NamedTuple):
     ) -> None:
         """Executes it on SQLite once for each row, with its values and the shared ones. Raises `DBAPIError`."""
         shared = shared or {}
-        own = [(name, convert) for name, convert in self.converters.items() if name not in shared]
+        row_converters = [(name, convert) for name, convert in self.converters.items() if name not in shared]
         given = {name: self.converters[name](value) for name, value in shared.items() if name in self.converters}
         common = {**self.constants, **shared, **given}
-        parameters = [{**common, **row, **{name: convert(row[name]) for name, convert in own}} for row in rows]
+        parameters = [
+            {**common, **row, **{name: convert(row[name]) for name, convert in row_converters}} for row in rows
+        ]
         execute_on_sqlite(connection, self.sql, parameters)
 
     def read(self, rows: list[Any]) -> list[Any]:
@@ -229,7 +231,9 @@ def read_together(session: Session, *reads: Read) -> list[list[Any]]:
     """All rows of each of these statements with its values; on PostgreSQL in one round trip. Raises `DBAPIError`."""
     if not is_postgresql(session):
         return [statement.rows(session, **values) for statement, values in reads]
-    results = execute_together_on_driver(session.connection(), [one.on_driver(values) for one, values in reads])
+    results = execute_together_on_driver(
+        session.connection(), [statement.on_driver(values) for statement, values in reads]
+    )
     return [statement.named(result.fetchall()) for (statement, _), result in zip(reads, results, strict=True)]
 
 
@@ -265,8 +269,8 @@ def execute_together_on_driver(connection: Connection, statements: Sequence[Driv
 
 
 def execute_on_sqlite(connection: Connection, sql: str, parameters: Any) -> tuple[list[Any], int]:
-    """The same on SQLite: the rows that the statement returns, and the number of those that it has written; with a list
-    of parameters it runs for each of them. A select outside of a transaction sees what is committed by then, as on
+    """Runs a statement on SQLite. Returns the rows that it returns, and the number of rows that it has written; with a
+    list of parameters it runs for each of them. A select outside of a transaction sees what is committed by then, as on
     PostgreSQL."""
     many = isinstance(parameters, list)
     _notify_listeners(connection, sql, parameters, many=many)

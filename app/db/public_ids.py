@@ -24,11 +24,11 @@ def has_id(model: Any, account_id: Any, row_id: Any) -> ColumnElement[bool]:
 
 
 def has_any_id(model: Any, account_id: int, ids: Iterable[int]) -> ColumnElement[bool]:
-    """The same of several ids."""
-    wanted = [*ids]
-    return and_(model.account_id == account_id, in_json(model.id, [*wanted, *map(copied_id, wanted)]))
+    """The condition that it is one of the account's rows with these ids, stored or public."""
+    id_list = [*ids]
+    return and_(model.account_id == account_id, in_json(model.id, [*id_list, *map(copied_id, id_list)]))
 
 
-def shown(column: Any) -> ColumnElement[Any]:
+def public_id(column: Any) -> ColumnElement[Any]:
     """A column with the id of a list or message, as everybody outside sees it (`app.ids.shown_id`)."""
     return func.abs(column, type_=column.type)

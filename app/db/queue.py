@@ -53,7 +53,7 @@ NORMAL_PART = 4
 SIZE = bindparam("size", type_=Integer)
 TURN = bindparam("turn", type_=Integer)
 
-RECIPIENT = (
+RECIPIENT_COLUMNS = (
     "id",
     "account_id",
     "uuid",
@@ -67,7 +67,7 @@ RECIPIENT = (
     "reason",
 )
 """Columns of a recipient that a claim returns."""
-ENTRY = "attempts", "due_time", "priority"
+ENTRY_COLUMNS = "attempts", "due_time", "priority"
 """Columns of its entry in the queue that follow them."""
 
 
@@ -122,12 +122,14 @@ def _claim_with_recipients() -> PreparedStatement:
     # One by one, with the limit that keeps the planner from joining: where PostgreSQL has counted the recipients while
     # there were few, it would read all of them. So it looks each id up in the one range that has it.
     columns = table_of(Recipient).c
-    own = select(*(columns[name] for name in RECIPIENT)).where(columns.id == claimed.c.recipient_id).limit(1)
-    recipient = own.lateral("recipient")
+    recipient_row = (
+        select(*(columns[name] for name in RECIPIENT_COLUMNS)).where(columns.id == claimed.c.recipient_id).limit(1)
+    )
+    recipient = recipient_row.lateral("recipient")
     return PreparedStatement(
-        select(*(recipient.c[name] for name in RECIPIENT), *(claimed.c[name] for name in ENTRY)).select_from(
-            claimed.join(recipient, true())
-        )
+        select(
+            *(recipient.c[name] for name in RECIPIENT_COLUMNS), *(claimed.c[name] for name in ENTRY_COLUMNS)
+        ).select_from(claimed.join(recipient, true()))
     )
 
 
@@ -140,12 +142,12 @@ def _claim_entries() -> PreparedStatement:
 def _claimed_entries(is_picked: ColumnElement[bool]) -> ReturningUpdate[Any]:
     """An entry whose recipient was deleted by hand stays as it is, for the cleaning."""
     entry, recipient = table_of(QueueEntry).c, table_of(Recipient).c
-    own = select(recipient.id).where(recipient.id == entry.recipient_id).scalar_subquery()
+    recipient_id = select(recipient.id).where(recipient.id == entry.recipient_id).scalar_subquery()
     return (
         sql_update(table_of(QueueEntry))
-        .where(is_picked, own.is_not(None))
+        .where(is_picked, recipient_id.is_not(None))
         .values(**_claimed_values())
-        .returning(entry.recipient_id, *(entry[name] for name in ENTRY))
+        .returning(entry.recipient_id, *(entry[name] for name in ENTRY_COLUMNS))
     )
 
 
@@ -153,7 +155,7 @@ def _claimed_entries(is_picked: ColumnElement[bool]) -> ReturningUpdate[Any]:
 def _recipients() -> PreparedStatement:
     columns = table_of(Recipient).c
     ids = bindparam("ids", type_=String)
-    return PreparedStatement(select(*(columns[name] for name in RECIPIENT)).where(in_json(columns.id, ids)))
+    return PreparedStatement(select(*(columns[name] for name in RECIPIENT_COLUMNS)).where(in_json(columns.id, ids)))
 
 
 def _claimed_values() -> dict[str, Any]:
@@ -200,26 +202,26 @@ def _oldest(served: FromClause, share: Any, priority: str, *, locks: bool) -> An
     oldest = SEND_QUEUE.oldest(served, priority, "recipient_id", "due_time").limit(share)
     if locks:
         oldest = oldest.with_for_update(skip_locked=True)
-    found = oldest.subquery()
-    place = func.row_number().over(order_by=(found.c.due_time, found.c.recipient_id))
-    return select(found.c.recipient_id, place.label("place")).subquery()
+    due = oldest.subquery()
+    place = func.row_number().over(order_by=(due.c.due_time, due.c.recipient_id))
+    return select(due.c.recipient_id, place.label("place")).subquery()
 
 
-RUN = "run"
+RUN_PRIORITY = "run"
 """The only priority of runs, by which their positions are named."""
 RUN_QUEUE = Queue(
     AutomationRun,
     entry_id="id",
     waiting=literal_column("'waiting'", String),
-    priorities={RUN: None},
+    priorities={RUN_PRIORITY: None},
     ready_time="due_time",
     reach=Reach(near=timedelta(seconds=2), far=timedelta(seconds=30), far_every=timedelta(seconds=2)),
 )
-EACH = bindparam("each", type_=Integer)
+RUNS_PER_ACCOUNT = bindparam("each", type_=Integer)
 CHUNK = 500
 """Runs of one transaction."""
 CHUNK_ON_SQLITE = 100
-"""The same where nobody else can write meanwhile."""
+"""Runs of one transaction on SQLite, where nobody else can write meanwhile."""
 
 
 def chunk_size(session: Session) -> int:
@@ -248,10 +250,14 @@ def _due(*, on_postgresql: bool) -> PreparedStatement:
     """SQLite has neither LATERAL nor row locks; there a transaction that writes has the only write lock."""
     given = RUN_QUEUE.given(on_postgresql=on_postgresql)
     if on_postgresql:
-        locked = RUN_QUEUE.oldest(given, RUN, *LockedRun._fields).limit(EACH).with_for_update(skip_locked=True)
+        locked = (
+            RUN_QUEUE.oldest(given, RUN_PRIORITY, *LockedRun._fields)
+            .limit(RUNS_PER_ACCOUNT)
+            .with_for_update(skip_locked=True)
+        )
         turns = locked.lateral("turns")
         return PreparedStatement(select(turns).select_from(given.join(turns, true())))
     run = aliased(AutomationRun, name="run")
     columns = (getattr(run, name) for name in LockedRun._fields)
-    is_oldest = run.id.in_(RUN_QUEUE.oldest(given, RUN, "id").limit(EACH))
+    is_oldest = run.id.in_(RUN_QUEUE.oldest(given, RUN_PRIORITY, "id").limit(RUNS_PER_ACCOUNT))
     return PreparedStatement(select(*columns).select_from(given.join(run, is_oldest)))

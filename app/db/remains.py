@@ -25,21 +25,21 @@ from app.db.models import Base, Remains
 from app.db.models.base import PLACE
 from app.distribution import COMMAND_LINE
 
-SMALL = 64 * 1024 * 1024
+SMALL_FILE_BYTES = 64 * 1024 * 1024
 """Bytes up to which the maintenance compacts a SQLite file: its new pages are written in a moment."""
-LONGEST = 0.5
-"""Seconds for which it keeps others from writing before that."""
-APART = 1800.0
+MAX_COMPACTION_SECONDS = 0.5
+"""Seconds for which compacting keeps others from writing before it puts the new pages in their place."""
+SECONDS_BETWEEN_TRIES = 1800.0
 """Seconds between two tries: others cannot write for a moment."""
 TOO_LARGE = f"SQLite's file is too large to be compacted beside those who write: run `{COMMAND_LINE} db compact`"
-PATIENCE = 30.0
+PATIENCE_SECONDS = 30.0
 """Seconds for which others that use the file are waited for."""
 PAUSE = 0.1
 CHECKPOINT_MS = 300
 """Milliseconds for which the write-ahead log waits to be emptied: nobody else can write meanwhile."""
-STEPS = 10_000
-"""Of SQLite's virtual machine, between two looks at the time: less than a millisecond."""
-GIVES_WAY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT)
+STEPS_BETWEEN_LOOKS = 10_000
+"""Steps of SQLite's virtual machine between two looks at the time: less than a millisecond."""
+BUSY_ERRORS = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT)
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class RemainsCleaner:
     def clean(self) -> None:
         """Cleans the files if that is due and there is a mark."""
         if self._clock() >= self._due and _marked_since(self._database) is not None:
-            self._due = self._clock() + APART
+            self._due = self._clock() + SECONDS_BETWEEN_TRIES
             clean_remains(self._database)
 
 
@@ -74,12 +74,12 @@ def clean_remains(database: Database) -> None:
 
 
 def remove_remains(database: Database) -> bool:
-    """The same at once, however long nobody else can write meanwhile. Returns whether it was done."""
+    """Cleans the files at once, however long nobody else can write meanwhile. Returns whether it was done."""
     return _clean(database, _marked_since(database), compact)
 
 
 def _clean(database: Database, since: datetime | None, compacts: Callable[[Database], bool]) -> bool:
-    """Unmarks it, unless something was removed since then, which may have come too late for what was done."""
+    """Removes the mark, unless something was removed after `since`, which may have come too late for the cleaning."""
     _renew_statistics(database)
     is_done = compacts(database)
     if is_done and since is not None:
@@ -97,8 +97,8 @@ def _compact_beside_writers(database: Database) -> bool:
     size = file_size(database)
     if size is None:
         return True
-    if size <= SMALL:
-        return compact_within(database, LONGEST)
+    if size <= SMALL_FILE_BYTES:
+        return compact_within(database, MAX_COMPACTION_SECONDS)
     is_done = empty_log(database)
     if is_done:
         logger.info(TOO_LARGE, extra={"bytes": size})
@@ -121,7 +121,7 @@ def _renew_statistics(database: Database) -> None:
     with database.engine.connect() as connection:
         if not database.is_postgresql:
             connection.exec_driver_sql("PRAGMA analysis_limit=400")
-        for table in sorted(table.name for table in tables if any(one.info.get(PLACE) for one in table.columns)):
+        for table in sorted(table.name for table in tables if any(column.info.get(PLACE) for column in table.columns)):
             connection.exec_driver_sql(f'ANALYZE "{table}"')
             connection.commit()
 
@@ -132,7 +132,7 @@ def compact(database: Database) -> bool:
     itself."""
     if database.is_postgresql:
         return True
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         if compact_within(database, float("inf")):
             return True
@@ -142,8 +142,8 @@ def compact(database: Database) -> bool:
 
 
 def compact_within(database: Database, seconds: float) -> bool:
-    """The same, but given up after so many seconds, and nothing is changed then; returns whether it was done. Putting
-    the new pages in their place cannot be given up: that takes as long as writing the file."""
+    """Compacts like `compact`, but gives up after so many seconds, and changes nothing then. Returns whether it was
+    done. Putting the new pages in their place cannot be given up: that takes as long as writing the file."""
     return _given_way(database, lambda driver: _vacuum(driver, seconds) and _empty_log(driver))
 
 
@@ -160,11 +160,11 @@ def _vacuum(driver: sqlite3.Connection, seconds: float) -> bool:
         end[:] = end or [time.monotonic() + seconds]
         return time.monotonic() > end[0]
 
-    driver.set_progress_handler(is_late, STEPS)
+    driver.set_progress_handler(is_late, STEPS_BETWEEN_LOOKS)
     try:
         driver.execute("VACUUM")
     finally:
-        driver.set_progress_handler(None, STEPS)
+        driver.set_progress_handler(None, STEPS_BETWEEN_LOOKS)
     return True
 
 
@@ -186,6 +186,6 @@ def _given_way(database: Database, work: Callable[[sqlite3.Connection], bool]) -
             return work(driver)
     except (sqlite3.OperationalError, OperationalError) as error:
         cause = error.orig if isinstance(error, OperationalError) else error
-        if getattr(cause, "sqlite_errorcode", None) in GIVES_WAY:
+        if getattr(cause, "sqlite_errorcode", None) in BUSY_ERRORS:
             return False
         raise

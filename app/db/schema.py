@@ -17,9 +17,9 @@ from app.db.models import SchemaState
 from app.db.phases import newest_revision, oldest_revision
 from app.distribution import COMMAND_LINE
 
-TABLE = "alembic_version"
+REVISION_TABLE = "alembic_version"
 STATE_TABLE = SchemaState.__tablename__
-FITS = ("ok", "pending", "newer")
+FITTING_STATES = ("ok", "pending", "newer")
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +39,9 @@ class Schema(NamedTuple):
 
 def schema_of(connection: Connection) -> Schema:
     """Reads the revision. Raises `SQLAlchemyError`."""
-    if not inspect(connection).has_table(TABLE):
+    if not inspect(connection).has_table(REVISION_TABLE):
         return Schema("missing", None)
-    revision = connection.execute(text(f"SELECT max(version_num) FROM {TABLE}")).scalar()  # noqa: S608 - a constant name
+    revision = connection.execute(text(f"SELECT max(version_num) FROM {REVISION_TABLE}")).scalar()  # noqa: S608 - a constant name
     state = _state(revision)
     if state != "newer":
         return Schema(state, revision)
@@ -71,7 +71,7 @@ def _state(revision: str | None) -> str:
 def fits(database: Database) -> bool:
     """Whether the schema fits. Raises `SQLAlchemyError` when it cannot be read."""
     with database.read() as session:
-        return schema_of(session.connection()).state in FITS
+        return schema_of(session.connection()).state in FITTING_STATES
 
 
 def check_schema(database: Database) -> None:
@@ -80,7 +80,7 @@ def check_schema(database: Database) -> None:
         schema = schema_of(session.connection())
     if schema.state == "newer":
         logger.warning("the database is at revision %s, this version knows %s", schema.revision, newest_revision())
-    if schema.state not in FITS:
+    if schema.state not in FITTING_STATES:
         raise SchemaError(misfit(schema))
 
 

@@ -52,7 +52,7 @@ def _to_text(value: datetime | None) -> str | None:
 
 
 def _from_text(text: str | None) -> datetime | None:
-    """Also a time with an offset, which a row from elsewhere may have."""
+    """Reads a time, also one with an offset, which a row from elsewhere may have."""
     return None if text is None else datetime.fromisoformat(text if "+" in text else f"{text}+00:00")
 
 

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from app.db.database import Database, Transaction
 
-TARGET = 0.15
-"""Seconds that a transaction shall take."""
-PAUSE = 0.15
+TARGET_SECONDS = 0.15
+"""Seconds that a transaction is meant to take."""
+PAUSE_SECONDS = 0.15
 """Seconds between two transactions on SQLite."""
-FIRST, LEAST, MOST = 100, 20, 1000
+FIRST_ROWS, MIN_ROWS, MAX_ROWS = 100, 20, 1000
 """Rows of a transaction: of the first, and of any."""
 
 Result = TypeVar("Result")
@@ -31,17 +31,17 @@ class WriteTurns:
         self,
         database: Database,
         *,
-        target: float = TARGET,
+        target: float = TARGET_SECONDS,
         share: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Transactions shall take `target` seconds each, and all of them together this share of the time."""
+        """Each transaction is meant to take `target` seconds, and all of them together `share` of the time."""
         self._database, self._clock, self._sleep = database, clock, sleep
         self._target, self._share = target, share
         self._ended: float | None = None
         self._pause = 0.0
-        self.size = FIRST
+        self.size = FIRST_ROWS
         """Rows that the next transaction should write."""
 
     def take(self, rows: int, work: Callable[[Transaction], Result], *, keep: bool = True) -> Result:
@@ -57,17 +57,17 @@ class WriteTurns:
             result = work(transaction)
             if not keep:
                 undone.append(result)
-                raise _NotKept
+                raise _Rollback
             return result
 
         try:
             result = self._database.transact(timed)
-        except _NotKept:
+        except _Rollback:
             result = undone[-1]
         self._ended = self._clock()
         seconds = self._ended - began
         self._adapt(rows, seconds)
-        least = 0.0 if self._database.is_postgresql else PAUSE
+        least = 0.0 if self._database.is_postgresql else PAUSE_SECONDS
         self._pause = max(least, seconds / self._share - seconds)
         return result
 
@@ -79,8 +79,8 @@ class WriteTurns:
 
     def _adapt(self, rows: int, seconds: float) -> None:
         fitting = int(rows * self._target / max(seconds, 0.001))
-        self.size = max(LEAST, min(MOST, fitting, 2 * self.size))
+        self.size = max(MIN_ROWS, min(MAX_ROWS, fitting, 2 * self.size))
 
 
-class _NotKept(Exception):
+class _Rollback(Exception):
     """Has a transaction rolled back that has done its work."""

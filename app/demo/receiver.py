@@ -69,7 +69,10 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, *lines: str) -> None:
         for line in lines:
             # Text that somebody wrote in a name or a reply must not reach the terminal as a command.
-            print("".join(one if one.isprintable() else ascii(one)[1:-1] for one in line), flush=True)
+            print(
+                "".join(character if character.isprintable() else ascii(character)[1:-1] for character in line),
+                flush=True,
+            )
         self.send_response(status)
         self.send_header("Content-Length", "0")
         if status == 400:

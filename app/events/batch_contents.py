@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Integer, ScalarSelect, Select, String, bindparam, func, select, update
 
 from app.db import commit_order
-from app.db.commit_order import EVERYTHING
+from app.db.commit_order import MAX_ID
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookSecret, table_of
 from app.db.prepared import PreparedStatement
@@ -135,7 +135,7 @@ def waiting_events() -> ScalarSelect[int]:
 
     The order, and a limit without effect, keep PostgreSQL on the index, as above.
     """
-    waiting = oldest_waiting(Webhook.id, Webhook.position, EVERYTHING).correlate(Webhook).subquery()
+    waiting = oldest_waiting(Webhook.id, Webhook.position, MAX_ID).correlate(Webhook).subquery()
     return select(func.count()).select_from(waiting).scalar_subquery()
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.audit.record import Act, record
 from app.audit.values import host_of
-from app.db.commit_order import EVERYTHING
+from app.db.commit_order import MAX_ID
 from app.db.database import Transaction
 from app.db.models import Event, EventRotation, Webhook, table_of
 from app.events.batch_contents import oldest_waiting
@@ -50,7 +50,7 @@ def hold_webhooks(connection: Connection, moment: datetime) -> int:
 
 def held_webhooks(session: Session, account_id: int | None) -> list[HeldWebhook]:
     """The held webhooks, of the account or of all."""
-    waiting = oldest_waiting(Webhook.id, Webhook.position, EVERYTHING).where(Event.id <= Webhook.held_to)
+    waiting = oldest_waiting(Webhook.id, Webhook.position, MAX_ID).where(Event.id <= Webhook.held_to)
     events = select(func.count()).select_from(waiting.correlate(Webhook).subquery()).scalar_subquery()
     statement = select(Webhook.id, Webhook.account_id, Webhook.url, events).where(IS_HELD).order_by(Webhook.id)
     if account_id is not None:

@@ -20,7 +20,7 @@ from app.db.bulk import insert_rows
 from app.db.commit_order import mark_writer
 from app.db.database import Transaction
 from app.db.models import Account, Event, EventRotation, Webhook
-from app.db.models.webhooks import UNCHECKED
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.errors import ServiceError
 from app.ids import shown_id
 
@@ -249,7 +249,7 @@ def _mark_and_find_webhooks(
     is_test = select(Account.test_of.is_not(None)).where(Account.id == Webhook.account_id).scalar_subquery()
     statement = select(Webhook.account_id, Webhook.id, *chosen, slot, is_test, mark_writer(Webhook.account_id))
     # What happens while a webhook is checked is sent to it once it is accepted.
-    not_refused = or_(Webhook.barred.is_(None), Webhook.barred == UNCHECKED)
+    not_refused = or_(Webhook.barred.is_(None), Webhook.barred == UNCHECKED_BAR)
     account_webhooks = statement.where(Webhook.account_id.in_(account_ids), not_refused)
     rows = transaction.execute(account_webhooks.order_by(Webhook.id)).all()
     webhooks: dict[int, dict[int, Choice]] = {}

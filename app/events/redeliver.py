@@ -14,7 +14,7 @@ from app.audit.values import host_of
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt
-from app.db.models.webhooks import UNCHECKED
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.events.outbox import Payload, record_for_webhooks, trial_event
@@ -65,7 +65,7 @@ def redeliver(transaction: Transaction, delivery: WebhookAttempt) -> int:
 
 def send_test(transaction: Transaction, webhook: Webhook) -> None:
     """Writes a test event for the webhook alone. Raises `ServiceError` (`conflict`) for one that was refused."""
-    if webhook.barred not in (None, UNCHECKED):
+    if webhook.barred not in (None, UNCHECKED_BAR):
         detail = f"nothing is sent to the webhook, because it was refused: it {webhook.barred}"
         raise ServiceError("conflict", field="webhook", detail=detail)
     event = trial_event(webhook_id=webhook.id, moment=now())

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 
 from app.db.commit_order import last_event_id
 from app.db.models import Webhook
-from app.db.models.webhooks import UNCHECKED
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.events.guarded_connection import (
     CheckedUrl,
     ForbiddenAddress,
@@ -58,7 +58,7 @@ def checked_url(settings: Settings, url: str) -> CheckedUrl:
 def check_webhook(services: Services, account_id: int, webhook_id: int) -> None:
     """Accepts a webhook that is being checked, or bars it with the reason."""
     with services.database.read() as session:
-        unchecked = Webhook.account_id == account_id, Webhook.id == webhook_id, Webhook.barred == UNCHECKED
+        unchecked = Webhook.account_id == account_id, Webhook.id == webhook_id, Webhook.barred == UNCHECKED_BAR
         url = session.scalars(select(Webhook.url).where(*unchecked)).first()
     if url is None:
         return
@@ -78,7 +78,7 @@ def give_up_webhook(services: Services, account_id: int, webhook_id: int) -> Non
 def _decide(services: Services, account_id: int, webhook_id: int, barred: str | None) -> None:
     """What has happened since the registration is sent to a webhook that is accepted, and passed by one that is not."""
     with services.database.write() as transaction:
-        unchecked = Webhook.account_id == account_id, Webhook.id == webhook_id, Webhook.barred == UNCHECKED
+        unchecked = Webhook.account_id == account_id, Webhook.id == webhook_id, Webhook.barred == UNCHECKED_BAR
         values = {"barred": barred} | ({"position": last_event_id(transaction)} if barred else {})
         decided = update(Webhook).where(*unchecked).values(**values)
         transaction.execute(decided, execution_options={"synchronize_session": False})

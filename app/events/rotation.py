@@ -16,7 +16,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.commit_order import EVERYTHING, delete_piece, end_of_piece, last_event_id, lock_slot
+from app.db.commit_order import MAX_ID, delete_piece, end_of_piece, last_event_id, lock_slot
 from app.db.database import Transaction
 from app.db.models import Event, EventRotation, Webhook
 from app.events.batch_contents import oldest_waiting
@@ -66,7 +66,7 @@ def _delete_piece(transaction: Transaction, period: timedelta) -> bool:
     for webhook_id in lagging:
         _drop(transaction, webhook_id, rotation.other_slot, end)
     delete_piece(transaction, rotation, end)
-    if end != EVERYTHING:
+    if end != MAX_ID:
         return True
     rotation.slot, rotation.since_id, rotation.since_time = rotation.other_slot, last_event_id(transaction), now()
     return False

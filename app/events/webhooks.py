@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Webhook, WebhookAttempt, WebhookSecret
-from app.db.models.webhooks import UNCHECKED
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.errors import ServiceError
 from app.events.batch_contents import waiting_events
 from app.events.guarded_connection import CheckedUrl, check_form, is_for_development
@@ -97,7 +97,7 @@ def check_again(webhook: Webhook) -> None:
     accepted."""
     if webhook.barred is None:
         raise ServiceError("conflict", detail="The webhook was accepted.")
-    webhook.barred = UNCHECKED
+    webhook.barred = UNCHECKED_BAR
 
 
 def choose_events(

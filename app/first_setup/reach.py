@@ -27,7 +27,7 @@ TRANSPORTS = {"email": ("relay", "mail"), "sms": ("gateway", "texts")}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SetupRequest:
     """What an operator asks for. `attributes` are those of the account that were named; `transports` gives the URL of
     each type of message that is to leave over a transport of its own."""
 
@@ -41,7 +41,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class SetupResult:
     """What is there now. `created` names the nouns that were not there before, `token` that of a new key."""
 
     account: Account
@@ -54,36 +54,36 @@ class Reached:
 
 def present_account(session: Session, name: str) -> Account | None:
     """The account that an earlier run made or found; raises `ServiceError` (`conflict`) for a test account."""
-    found = account_named(session, name)
-    if found is not None and found.test_of is not None:
+    account = account_named(session, name)
+    if account is not None and account.test_of is not None:
         raise ServiceError("conflict", field="account", detail=f"{name!r} is a test account")
-    return found
+    return account
 
 
-def reach(transaction: Transaction, secret_keys: SecretKeys, wanted: Wanted) -> Reached:
+def reach(transaction: Transaction, secret_keys: SecretKeys, request: SetupRequest) -> SetupResult:
     """Creates what is missing, and changes what was named and differs. Raises `ServiceError` as the use cases do."""
     created: list[str] = []
-    account = present_account(transaction, wanted.account)
+    account = present_account(transaction, request.account)
     if account is None:
         created.append("account")
-        account = create_account(transaction, {"name": wanted.account, "owner_confirmed": True, **wanted.attributes})
+        account = create_account(transaction, {"name": request.account, "owner_confirmed": True, **request.attributes})
     else:
-        update_account(transaction, account, wanted.attributes)
-    if wanted.domain not in {one.name for one in list_domains(transaction, account.id)}:
+        update_account(transaction, account, request.attributes)
+    if request.domain not in {domain.name for domain in list_domains(transaction, account.id)}:
         created.append("domain")
-    add_domain(transaction, account.id, wanted.domain, trusted=wanted.trusted, secret_key=secret_keys[0])
-    contact_list = find_by_name(transaction, List, account.id, wanted.list_name)
+    add_domain(transaction, account.id, request.domain, trusted=request.trusted, secret_key=secret_keys[0])
+    contact_list = find_by_name(transaction, List, account.id, request.list_name)
     if contact_list is None:
         created.append("list")
-        contact_list = _list(transaction, account.id, wanted.list_name)
-    key, token = key_named(transaction, account.id, wanted.key_name), None
+        contact_list = _list(transaction, account.id, request.list_name)
+    key, token = key_named(transaction, account.id, request.key_name), None
     if key is None:
         created.append("key")
-        key, token = issue_key(transaction, account.id, wanted.key_name, "standard")
-    for type_, url in wanted.transports.items():
+        key, token = issue_key(transaction, account.id, request.key_name, "standard")
+    for type_, url in request.transports.items():
         created += _lead(transaction, secret_keys, type_, url)
-    domain = find_domain(transaction, account.id, wanted.domain)
-    return Reached(account, domain, contact_list, key, token, tuple(created))
+    domain = find_domain(transaction, account.id, request.domain)
+    return SetupResult(account, domain, contact_list, key, token, tuple(created))
 
 
 def _list(transaction: Transaction, account_id: int, name: str) -> List:

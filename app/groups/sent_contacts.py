@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, func
 from sqlalchemy.orm import Session
 
-from app.db.index_hints import Indexed, by_index_or_order, planned_for_values
+from app.db.index_hints import IndexedRows, by_index_or_order, planned_for_values
 from app.db.models import Recipient
-from app.db.public_ids import shown
+from app.db.public_ids import public_id
 from app.lists.paths import contact_path, list_path
 from app.query import compile as compiled
 from app.query.conditions import IsNull, Query
@@ -20,7 +20,7 @@ from app.query.reader import Page, Property, Shape, as_timestamp, read_page
 
 PROPERTIES = {
     "contact_id": Property(Recipient.contact_id),
-    "list_id": Property(shown(Recipient.list_id)),
+    "list_id": Property(public_id(Recipient.list_id)),
     "send_time": Property(Recipient.sent_time, as_timestamp),
     "report_id": Property(Recipient.group_id),
     "first_open_time": Property(Recipient.first_open_time, as_timestamp),
@@ -86,6 +86,6 @@ def _answered_by_indexes(
         alone = compiled.where(Query(conditions=(condition,)), SENT_CONTACTS.filter_columns)
         matching = and_(Recipient.first_open_time.is_not(None), *alone)
         formed.append(
-            by_index_or_order(session, Recipient.id, sent, matching, [Indexed(matching, Recipient.first_open_time)])
+            by_index_or_order(session, Recipient.id, sent, matching, [IndexedRows(matching, Recipient.first_open_time)])
         )
     return formed, replace(query, conditions=tuple(others))

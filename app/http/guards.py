@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from werkzeug.exceptions import NotFound
 
 from app.accounts.auth import KeyUses, Principal, bearer_token, refuse_published
-from app.accounts.sessions import SignedIn
+from app.accounts.sessions import BrowserSession
 from app.audit.actor import Actor, ActorKind, act_as, service_actor
 from app.db import bounded_connection
 from app.errors import ServiceError
@@ -103,7 +103,7 @@ def _actor() -> Actor:
     """The key of the request, or who is signed in to the console; the service itself for requests without either, such
     as a click in a mail."""
     principal: Principal | None = g.get("principal")
-    signed_in: SignedIn | None = g.get("signed_in")
+    signed_in: BrowserSession | None = g.get("signed_in")
     from_where = {
         "source": address_text(request.remote_addr or ""),
         "via": _span_name(current_request()),

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.audit.record import record
 from app.clock import this_second
-from app.contacts.upsert import Upserted
+from app.contacts.upsert import UpsertCounts
 from app.csv_files.reader import FileRow, from_cell
 from app.db.database import Database, Transaction
 from app.db.json_fields import KeyCounts
@@ -96,7 +96,7 @@ def _read(kind: Kind, keys: Sequence[str | None], place: int, source: FileRow) -
 # All rows of a short file, all or none.
 
 
-def write_at_once(transaction: Transaction, kind: Kind, rows: Sequence[Row]) -> Upserted:
+def write_at_once(transaction: Transaction, kind: Kind, rows: Sequence[Row]) -> UpsertCounts:
     """Writes the rows, with one entry in the audit log if they change anything. Raises `ServiceError`, located by their
     indexes."""
     done = kind.write(transaction, rows, True)
@@ -105,12 +105,12 @@ def write_at_once(transaction: Transaction, kind: Kind, rows: Sequence[Row]) -> 
     return done
 
 
-def try_out(database: Database, kind: Kind, rows: Sequence[Row]) -> Upserted:
+def try_out(database: Database, kind: Kind, rows: Sequence[Row]) -> UpsertCounts:
     """What `write_at_once` would do. Contacts are written, and taken back; the suppressions that would be added are
     counted, without the locks of those who write."""
     if isinstance(kind, SuppressionsOfAccount):
         with database.read() as session:
-            return Upserted(created=kind.number_of_new(session, rows))
+            return UpsertCounts(created=kind.number_of_new(session, rows))
     work = partial(write_at_once, kind=kind, rows=rows)
     return WriteTurns(database).take(len(rows), work, keep=False)
 
@@ -178,7 +178,7 @@ class SlicedImport:
         if self._keep:
             self._database.transact(self._end)
 
-    def _take_turn(self, turns: WriteTurns) -> Upserted:
+    def _take_turn(self, turns: WriteTurns) -> UpsertCounts:
         conflicts = 0
         while True:
             try:
@@ -188,7 +188,7 @@ class SlicedImport:
                 if error.code != "conflict" or conflicts > MAX_RETRIES:
                     raise
 
-    def _write(self, transaction: Transaction) -> Upserted:
+    def _write(self, transaction: Transaction) -> UpsertCounts:
         # First, so that of two processes with the same import one waits here and then finds that it was overtaken.
         stored = self._lock_stored(transaction) if self._keep else None
         done = self._kind.write(transaction, self.slice, False)
@@ -208,7 +208,7 @@ class SlicedImport:
         position.last_modified_time = this_second()
         return position
 
-    def _count(self, position: ContactImport, done: Upserted) -> None:
+    def _count(self, position: ContactImport, done: UpsertCounts) -> None:
         position.rows_done = self.slice[-1].place + 1
         position.created += done.created
         position.updated += done.updated

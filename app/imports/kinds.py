@@ -15,13 +15,13 @@ from app.audit.record import Act
 from app.clock import this_second
 from app.contacts.acts import act_on_list
 from app.contacts.blocked import BLOCKED, UNSUBSCRIBED, Block, block_addresses, blocked_among
-from app.contacts.cells import FLAGS, READ_ONLY, SUBSCRIBED, column_key, columns_of, contact_from_cells
+from app.contacts.cells import FLAGS, READ_ONLY_KEYS, SUBSCRIBED_KEYS, column_key, columns_of, contact_from_cells
 from app.contacts.events import record_contact_events
 from app.contacts.rules import address_errors
 from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
 from app.contacts.suppression_acts import address_of, checked_reason, checked_state
 from app.contacts.unsubscriber_entries import lists_of_entries
-from app.contacts.upsert import Upserted, identifier_of, key_of, match_contacts, unidentified, upsert_batch
+from app.contacts.upsert import UpsertCounts, identifier_of, key_of, match_contacts, unidentified, upsert_batch
 from app.db.database import Database, Transaction
 from app.db.expressions import in_json
 from app.db.json_fields import KeyCounts
@@ -32,7 +32,7 @@ from app.imports.rows import Fault, Row
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
 
-COLUMNS_NEVER_CLEARED = (*FLAGS, *SUBSCRIBED)
+COLUMNS_NEVER_CLEARED = (*FLAGS, *SUBSCRIBED_KEYS)
 """Columns of contacts that have no value for which an empty cell could stand."""
 
 Cells = Mapping[str, str]
@@ -48,7 +48,7 @@ class ContactsOfList:
         self.account_id = contact_list.account_id
         self.identifier = identifier_of(contact_list)
         not_there = [kind for kind in ADDRESS_KINDS if not getattr(contact_list, f"has_{kind}")]
-        self.choices = [key for key in columns_of(contact_list) if key not in (*READ_ONLY, *not_there)]
+        self.choices = [key for key in columns_of(contact_list) if key not in (*READ_ONLY_KEYS, *not_there)]
         """What a column may be that is read."""
 
     def column(self, name: str) -> str | None:
@@ -97,14 +97,14 @@ class ContactsOfList:
         for contact_id in session.scalars(confirmed):
             by_id[contact_id].faults.append(Fault.of(FieldError("cannot_reset_double_opt_in", "double_opt_in")))
 
-    def write(self, transaction: Transaction, rows: Sequence[Row], at_once: bool) -> Upserted:
+    def write(self, transaction: Transaction, rows: Sequence[Row], at_once: bool) -> UpsertCounts:
         """Writes rows, all of the file `at_once` or some. Raises `ServiceError` located by their indexes."""
         # Read again each time: automations may have begun to listen to the list meanwhile.
         current = get_list(transaction, self.account_id, self.contact_list.id)
         values, earlier = [row.values for row in rows], [row.earlier for row in rows]
         return upsert_batch(transaction, current, values, earlier, allow_system=True, long_transaction=at_once)
 
-    def act(self, rows: int, _done: Upserted, **further: int) -> Act:
+    def act(self, rows: int, _done: UpsertCounts, **further: int) -> Act:
         """An import of so many rows."""
         return act_on_list("list.imported", self.contact_list, rows=rows, **further)
 
@@ -173,14 +173,14 @@ class SuppressionsOfAccount:
             else:
                 row.faults.append(Fault(("invalid_id", "list"), f"The account has no list {list_name!r}."))
 
-    def write(self, transaction: Transaction, rows: Sequence[Row], _at_once: bool) -> Upserted:
+    def write(self, transaction: Transaction, rows: Sequence[Row], _at_once: bool) -> UpsertCounts:
         """Adds suppressions; returns how many, and how many contacts have changed by that."""
         lock_subscriptions(transaction, self.account_id)
         self._require_lists(transaction, rows)
         keys, added = dict.fromkeys(map(_key, rows)), self.number_of_new(transaction, rows)
         changed = [*self._unsubscribe(transaction, keys), *self._block(transaction, rows)]
         record_contact_events(transaction, self.account_id, "updated", sorted(changed), this_second())
-        return Upserted(created=added, updated=len(changed))
+        return UpsertCounts(created=added, updated=len(changed))
 
     def number_of_new(self, session: Session, rows: Iterable[Row]) -> int:
         """How many suppressions of the rows are not there."""
@@ -220,7 +220,7 @@ class SuppressionsOfAccount:
         }
         return block_addresses(transaction, blocks).get(self.account_id, [])
 
-    def act(self, _rows: int, done: Upserted, **_further: int) -> Act:
+    def act(self, _rows: int, done: UpsertCounts, **_further: int) -> Act:
         """An import of so many suppressions."""
         return Act("suppression.imported", self.account_id, counts={"suppressions": done.created})
 

@@ -108,9 +108,9 @@ class Heartbeat:
         seen_time = now() - timedelta(seconds=time.monotonic() - self._turned())
         with self._database.write() as transaction:
             connection = transaction.connection()
-            own = update(RunningProcess).where(RunningProcess.name == self._row["name"])
+            statement = update(RunningProcess).where(RunningProcess.name == self._row["name"])
             changing = {"seen_time": seen_time, "secret_keys": self._known_keys()}
-            if not connection.execute(own.values(changing)).rowcount:
+            if not connection.execute(statement.values(changing)).rowcount:
                 connection.execute(insert(RunningProcess).values(**self._row, **changing))
             connection.execute(delete(RunningProcess).where(RunningProcess.seen_time < now() - EXPIRED))
 
@@ -121,5 +121,5 @@ class Heartbeat:
     def delete(self) -> None:
         """Deletes the row. Raises `SQLAlchemyError`."""
         with self._database.write() as transaction:
-            own = delete(RunningProcess).where(RunningProcess.name == self._row["name"])
-            transaction.connection().execute(own)
+            statement = delete(RunningProcess).where(RunningProcess.name == self._row["name"])
+            transaction.connection().execute(statement)

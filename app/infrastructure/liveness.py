@@ -279,9 +279,9 @@ def register_answering(data_dir: Path) -> None:
 
 def answering(data_dir: Path, process: Process) -> set[Path]:
     """Files of the processes that answer requests for that one. Raises `OSError`."""
-    found = (data_dir / "processes").glob(f"{_beginning(process.pid)}*{ANSWERING}")
+    paths = (data_dir / "processes").glob(f"{_beginning(process.pid)}*{ANSWERING}")
     with contextlib.ExitStack() as locks:
-        return {path for path in found if path.exists() and not lock_if_dead(path, locks)}
+        return {path for path in paths if path.exists() and not lock_if_dead(path, locks)}
 
 
 def _beginning(pid: int) -> str:
@@ -290,11 +290,11 @@ def _beginning(pid: int) -> str:
 
 def databases(data_dir: Path) -> set[str]:
     """The databases of the running processes."""
-    found = set()
+    urls = set()
     with contextlib.suppress(OSError):
         for path in live_processes(data_dir / "processes"):
-            found.add(path.read_text("utf-8", "replace"))
-    return found
+            urls.add(path.read_text("utf-8", "replace"))
+    return urls
 
 
 def note_refusal() -> None:
@@ -321,10 +321,12 @@ class Process(NamedTuple):
 def processes(data_dir: Path) -> list[Process]:
     """The running processes of the service on this host, those first that are to be replaced first: containers with
     host names of their own may share the folder. Raises `OSError`."""
-    own = f"{socket.gethostname()}-"
+    host_prefix = f"{socket.gethostname()}-"
     registered = live_processes(data_dir / "processes")
-    found = [_process(path) for path in registered if path.name.startswith(own)]
-    return sorted(found, key=lambda one: (ROLES.index(one.role) if one.role in ROLES else -1, one.pid))
+    running = [_process(path) for path in registered if path.name.startswith(host_prefix)]
+    return sorted(
+        running, key=lambda process: (ROLES.index(process.role) if process.role in ROLES else -1, process.pid)
+    )
 
 
 def _process(path: Path) -> Process:

@@ -40,7 +40,7 @@ Measurement = Mapping[Labels, float]
 """Values by their labels."""
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 Family = Metric
-OWN = CollectorRegistry()
+REGISTRY = CollectorRegistry()
 """What this process counts and measures."""
 
 
@@ -63,12 +63,13 @@ def define(name: str, type_: str, documentation: str, labels: tuple[str, ...]) -
     return DEFINITIONS[name]
 
 
-def counter(name: str, documentation: str, *labels: str, known: Iterable[Labels] = ()) -> Counter:
-    """A count of this process, scraped as `name_total`. `known` are the values of its labels that are known beforehand:
-    they are shown from 0 on, since Prometheus sees no increase in the sample with which a series begins."""
+def counter(name: str, documentation: str, *labels: str, initial_labels: Iterable[Labels] = ()) -> Counter:
+    """A count of this process, scraped as `name_total`. `initial_labels` are values of its
+    labels: their series are shown from 0 on, since Prometheus sees no increase in the sample with which a series
+    begins."""
     define(f"{name}_total", "counter", documentation, labels)
     made = Counter(Count, name, documentation, labels)
-    for values in known:
+    for values in initial_labels:
         made.labels(*values)
     return made
 
@@ -82,13 +83,13 @@ def histogram(name: str, documentation: str, *labels: str, buckets: tuple[float,
 def timestamp(name: str, documentation: str, *labels: str) -> Gauge:
     """When something last happened in any process: its name ends in `_timestamp_seconds`."""
     define(name, "gauge", documentation, labels)
-    return Gauge(name, documentation, labels, registry=OWN)
+    return Gauge(name, documentation, labels, registry=REGISTRY)
 
 
 def gauge(name: str, documentation: str, *labels: str) -> MeasuredGauge:
     """A value of each running process, added up."""
     define(name, "gauge", documentation, labels)
-    return MeasuredGauge(name, documentation, labels, registry=OWN)
+    return MeasuredGauge(name, documentation, labels, registry=REGISTRY)
 
 
 class Count:
@@ -134,7 +135,7 @@ class Distribution:
 Series = TypeVar("Series", Count, Distribution)
 
 
-class Counted(Collector, Generic[Series]):
+class SeriesCollector(Collector, Generic[Series]):
     """A metric with a series for each combination of its labels. Who serves a request or a message adds to a series;
     what Prometheus makes of it is made when it is read."""
 
@@ -147,12 +148,12 @@ class Counted(Collector, Generic[Series]):
         self._lock = threading.Lock()
         if not labels:
             self.labels()
-        OWN.register(self)
+        REGISTRY.register(self)
 
     def labels(self, *values: object) -> Series:
         """The series with these values of its labels."""
-        found = self._by_values.get(values)
-        return self._add(values) if found is None else found
+        series = self._by_values.get(values)
+        return self._add(values) if series is None else series
 
     def _add(self, values: tuple[object, ...]) -> Series:
         if len(values) != len(self._family[2]):
@@ -182,7 +183,7 @@ class Counted(Collector, Generic[Series]):
         raise NotImplementedError
 
 
-class Counter(Counted[Count]):
+class Counter(SeriesCollector[Count]):
     """Counts of this process."""
 
     def inc(self, number: float = 1) -> None:
@@ -190,7 +191,7 @@ class Counter(Counted[Count]):
         self.labels().inc(number)
 
     def family(self, series: Iterable[tuple[Labels, Count]]) -> Metric:
-        """See `Counted`."""
+        """See `SeriesCollector`."""
         name, documentation, labels = self._family
         made = CounterMetricFamily(name, documentation, labels=labels)
         for values, count in series:
@@ -198,7 +199,7 @@ class Counter(Counted[Count]):
         return made
 
 
-class Histogram(Counted[Distribution]):
+class Histogram(SeriesCollector[Distribution]):
     """Distributions of what this process observes."""
 
     def observe(self, value: float) -> None:
@@ -206,7 +207,7 @@ class Histogram(Counted[Distribution]):
         self.labels().observe(value)
 
     def family(self, series: Iterable[tuple[Labels, Distribution]]) -> Metric:
-        """See `Counted`. A bucket of Prometheus has those of the smaller ones, too."""
+        """See `SeriesCollector`. A bucket of Prometheus has those of the smaller ones, too."""
         name, documentation, labels = self._family
         made = HistogramMetricFamily(name, documentation, labels=labels)
         for values, distribution in series:
@@ -253,8 +254,8 @@ class MeasuredGauge(Collector):
 def gauge_family(name: str, documentation: str, labels: tuple[str, ...], values: Measurement) -> Metric:
     """A gauge with these values."""
     made = GaugeMetricFamily(name, documentation, labels=labels)
-    for own, value in values.items():
-        made.add_metric(own, value)
+    for label_values, value in values.items():
+        made.add_metric(label_values, value)
     return made
 
 

@@ -16,7 +16,7 @@ from app.db import outage
 from app.db.database import Database
 from app.infrastructure.metric_kinds import (
     DEFINITIONS,
-    OWN,
+    REGISTRY,
     Family,
     Measurement,
     counter,
@@ -25,7 +25,7 @@ from app.infrastructure.metric_kinds import (
     histogram,
     timestamp,
 )
-from app.infrastructure.shared_counts import LATEST, Counts, Key, SharedCounts, add
+from app.infrastructure.shared_counts import LATEST_SUFFIX, Counts, Key, SharedCounts, add
 from app.settings import Settings
 
 TYPES = ("email", "sms")
@@ -47,7 +47,7 @@ REQUEST_SECONDS = histogram(
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 ACCEPTED = counter(
-    "tms_accepted_recipients", "Recipients accepted.", "account_class", "type", known=product(CLASSES, TYPES)
+    "tms_accepted_recipients", "Recipients accepted.", "account_class", "type", initial_labels=product(CLASSES, TYPES)
 )
 HANDOVER = histogram(
     "tms_handover_seconds",
@@ -60,28 +60,28 @@ OUTCOMES = counter(
     "tms_recipient_outcomes",
     "Results of delivery attempts by their outcome.",
     *("account_class", "type", "outcome"),
-    known=product(CLASSES, TYPES, RESULTS),
+    initial_labels=product(CLASSES, TYPES, RESULTS),
 )
 DEFERRALS = counter(
-    "tms_deferrals", "Messages put off, by the reason.", "type", "reason", known=product(TYPES, REASONS)
+    "tms_deferrals", "Messages put off, by the reason.", "type", "reason", initial_labels=product(TYPES, REASONS)
 )
 TRANSPORT_OUTCOMES = counter(
     "tms_transport_outcomes",
     "Results of delivery attempts by the name of the transport, `default` for the one in the settings.",
     *("type", "transport", "outcome"),
-    known=product(TYPES, ("default",), RESULTS),
+    initial_labels=product(TYPES, ("default",), RESULTS),
 )
 TRANSPORT_REPLIES = counter(
     "tms_transport_replies",
     "Answers of relays and gateways to messages.",
     *("type", "transport", "reply"),
-    known=product(TYPES, ("default",), ("accepted", "temporary", "permanent", "none")),
+    initial_labels=product(TYPES, ("default",), ("accepted", "temporary", "permanent", "none")),
 )
 TRANSPORT_CONNECTIONS = counter(
     "tms_transport_connections",
     "Connections opened to relays and gateways.",
     *("type", "transport", "result"),
-    known=product(TYPES, ("default",), ("opened", "failed")),
+    initial_labels=product(TYPES, ("default",), ("opened", "failed")),
 )
 TRANSPORT_SLOTS = gauge("tms_transport_slots", "Connections that messages use, and may use.", "transport", "state")
 TRANSPORT_SET_ASIDE = gauge("tms_transport_set_aside", "Senders that have set a transport aside.", "transport")
@@ -100,17 +100,21 @@ WEBHOOK_TRIES = counter(
     "tms_webhook_tries",
     "Requests to webhooks by their outcome.",
     "outcome",
-    known=product(("delivered", "failed", "gone")),
+    initial_labels=product(("delivered", "failed", "gone")),
 )
 WEBHOOK_OUTAGES = counter("tms_webhook_outages", "Webhooks that have failed for a day.")
 WAKE_UPS = counter(
-    "tms_wake_ups", "Wake-ups of workers.", "queue", "result", known=product(QUEUES, ("added", "waiting", "failed"))
+    "tms_wake_ups",
+    "Wake-ups of workers.",
+    "queue",
+    "result",
+    initial_labels=product(QUEUES, ("added", "waiting", "failed")),
 )
 SWEEPS = counter(
     "tms_sweeps",
     "The scheduler's looks for work, and the hourly cleaning.",
     *("sweep", "result"),
-    known=product(("queues", "cleaning"), ("done", "failed")),
+    initial_labels=product(("queues", "cleaning"), ("done", "failed")),
 )
 SWEEP_SECONDS = histogram(
     "tms_sweep_seconds", "How long a sweep took.", "sweep", buckets=(0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600)
@@ -122,14 +126,14 @@ LEASES_RECOVERED = counter(
     "tms_leases_recovered",
     "Leases of dead processes that were taken over.",
     "kind",
-    known=product(("recipients", "webhooks")),
+    initial_labels=product(("recipients", "webhooks")),
 )
 DATABASE_CONNECTIONS = gauge("tms_database_connections", "Connections to the database.", "state")
 DATABASE_ERRORS = counter(
     "tms_database_errors",
     "Work that failed because of the database.",
     "reason",
-    known=product(("unavailable", "pool", "other")),
+    initial_labels=product(("unavailable", "pool", "other")),
 )
 
 outage.observers.append(lambda reason: DATABASE_ERRORS.labels(reason).inc())
@@ -163,8 +167,8 @@ def note_time(settings: Settings, name: str, *labels: str) -> None:
 def noted_time(settings: Settings, name: str, *labels: str) -> float | None:
     """When that last happened on this host, in seconds since 1970; None if never."""
     key: Key = (name, tuple(zip(DEFINITIONS[name].labels, labels, strict=True)))
-    found = (counts.get(key) for counts in SharedCounts(settings.data_dir / "metrics", dict).others())
-    return max((moment for moment in found if moment is not None), default=None)
+    times = (counts.get(key) for counts in SharedCounts(settings.data_dir / "metrics", dict).others())
+    return max((moment for moment in times if moment is not None), default=None)
 
 
 class _Pool:
@@ -181,25 +185,25 @@ class _Pool:
 
 def own_counts() -> Counts:
     """All counts of this process above zero, and when something last happened."""
-    families = (family for family in OWN.collect() if not _is_gauge(family))
+    families = (family for family in REGISTRY.collect() if not _is_gauge(family))
     samples = (sample for family in families for sample in family.samples)
     return {_key(sample): sample.value for sample in samples if sample.value and _is_count(sample.name)}
 
 
 def own_gauges() -> Counts:
     """What this process measures."""
-    families = (family for family in OWN.collect() if _is_gauge(family))
+    families = (family for family in REGISTRY.collect() if _is_gauge(family))
     return {_key(sample): sample.value for family in families for sample in family.samples}
 
 
 def families() -> Iterator[Family]:
     """The metrics of all processes."""
     counts, gauges = (_shared.others(), _shared.others_gauges()) if _shared else ((), ())
-    found = _by_name([*counts, *gauges])
-    for family in OWN.collect():
+    counts_by_name = _by_name([*counts, *gauges])
+    for family in REGISTRY.collect():
         summed = {_key(sample): sample.value for sample in family.samples if _is_count(sample.name)}
         for name in (family.name, *(f"{family.name}{suffix}" for suffix in ("_total", "_bucket", "_sum", "_count"))):
-            add(summed, found.get(name, {}))
+            add(summed, counts_by_name.get(name, {}))
         metric = Family(family.name, family.documentation, family.type)
         for (name, labels), value in summed.items():
             metric.add_sample(name, dict(labels), value)
@@ -213,12 +217,12 @@ def exposition(further: Iterable[Family] = ()) -> bytes:
 
 def _by_name(all_counts: Iterable[Counts]) -> dict[str, Counts]:
     """The sums of the counts, without those with labels that their metric does not have in this version."""
-    found: dict[str, Counts] = defaultdict(dict)
+    counts_by_name: dict[str, Counts] = defaultdict(dict)
     for counts in all_counts:
         for key, value in counts.items():
             if _fits(key):
-                add(found[key[0]], {key: value})
-    return found
+                add(counts_by_name[key[0]], {key: value})
+    return counts_by_name
 
 
 def _fits(key: Key) -> bool:
@@ -229,7 +233,7 @@ def _fits(key: Key) -> bool:
 
 
 def _is_gauge(family: Family) -> bool:
-    return family.type == "gauge" and not family.name.endswith(LATEST)
+    return family.type == "gauge" and not family.name.endswith(LATEST_SUFFIX)
 
 
 def _key(sample: Any) -> Key:

@@ -22,14 +22,14 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from app.infrastructure.tracing import Value
 from app.settings import Settings
 
-SERVICE = "transactional-messaging"
+SERVICE_NAME = "transactional-messaging"
 SEND_SECONDS = 5
 """Seconds for one attempt to hand spans over."""
 STOP_SECONDS = 1.0
 """How long the end of a process waits for the spans that it still has."""
-MAX_WAITING = 2048
+MAX_WAITING_SPANS = 2048
 """Spans that wait to be sent; further ones are dropped."""
-CALLS = ("transmit", "webhook")
+CALL_SPANS = ("transmit", "webhook")
 """Spans of calls to other servers."""
 REQUEST_ID = re.compile(r"[0-9a-f]{32}")
 SERVER_ERROR = 500
@@ -70,13 +70,13 @@ class OpenTelemetry:
         exporter = OTLPSpanExporter(endpoint=settings.traces_url, timeout=SEND_SECONDS)
         provider = TracerProvider(
             sampler=TraceIdRatioBased(settings.traces_ratio),
-            resource=Resource.create({"service.name": SERVICE, "service.namespace": "tms", "tms.process": role}),
+            resource=Resource.create({"service.name": SERVICE_NAME, "service.namespace": "tms", "tms.process": role}),
             id_generator=RequestIds(),
             shutdown_on_exit=False,
         )
-        provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=MAX_WAITING))
+        provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=MAX_WAITING_SPANS))
         self._provider = provider
-        self._tracer = provider.get_tracer(SERVICE)
+        self._tracer = provider.get_tracer(SERVICE_NAME)
 
     def close(self) -> None:
         """Sends the spans that are left, unless that takes too long: nothing may delay the end of a process."""
@@ -88,7 +88,7 @@ class OpenTelemetry:
     def span(self, name: str, request_id: str | None, attributes: Mapping[str, Value]) -> Iterator[_Span]:
         """A span around a block, which notes an exception that leaves it."""
         parent = _context_of(request_id) if request_id is not None else None
-        kind = SpanKind.CLIENT if name in CALLS else SpanKind.INTERNAL
+        kind = SpanKind.CLIENT if name in CALL_SPANS else SpanKind.INTERNAL
         with self._tracer.start_as_current_span(name, parent, kind, _named(attributes)) as made:
             yield _Span(made)
 
@@ -141,5 +141,5 @@ def _links(traceparent: str | None) -> list[Link]:
     if traceparent is None:
         return []
     carried = TraceContextTextMapPropagator().extract({"traceparent": traceparent}, context.Context())
-    found = trace.get_current_span(carried).get_span_context()
-    return [Link(found)] if found.is_valid else []
+    linked = trace.get_current_span(carried).get_span_context()
+    return [Link(linked)] if linked.is_valid else []

@@ -56,9 +56,10 @@ def new_code_starts(
 
 
 def _starts(environment: Mapping[str, str], folder: str | None, meanwhile: Callable[[], object]) -> bool:
-    shown = {name: value for name, value in environment.items() if name != "NOTIFY_SOCKET"}  # systemd hears nothing
+    variables = {name: value for name, value in environment.items() if name != "NOTIFY_SOCKET"}  # systemd hears nothing
     try:
-        with subprocess.Popen(command(), env={**shown, CHECK: "1"}, cwd=folder, stdin=subprocess.DEVNULL) as process:  # noqa: S603 - our own
+        environ = {**variables, CHECK: "1"}
+        with subprocess.Popen(command(), env=environ, cwd=folder, stdin=subprocess.DEVNULL) as process:  # noqa: S603 - our own
             status = _wait(process, meanwhile)
     except OSError as error:
         logger.error("this process goes on as it is, the installed code cannot be run: %s", error)

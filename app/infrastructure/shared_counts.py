@@ -34,14 +34,14 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 """Name and labels of a sample."""
 Counts = dict[Key, float]
 
-PERIOD = 0.5
+PERIOD_SECONDS = 0.5
 """Seconds between two checks for new counts."""
-COUNTS = ".counts"
+COUNTS_SUFFIX = ".counts"
 GAUGES = "gauges"
-TOTAL = "total.json"
-LATEST = "_timestamp_seconds"
+TOTAL_FILE = "total.json"
+LATEST_SUFFIX = "_timestamp_seconds"
 """The end of the names of those of which the latest counts, and not the sum."""
-MAX_MERGED = 1000
+MAX_MERGED_NAMES = 1000
 """Process names kept in the total, so that no file is counted twice: neither by a reader while a file is being added to
 the total, nor when the process that adds it is killed before it deletes the file."""
 
@@ -50,16 +50,18 @@ def add(summed: Counts, counts: Mapping[Key, float]) -> None:
     """Adds counts to others."""
     for key, value in counts.items():
         before = summed.get(key, 0.0)
-        summed[key] = max(before, value) if key[0].endswith(LATEST) else before + value
+        summed[key] = max(before, value) if key[0].endswith(LATEST_SUFFIX) else before + value
 
 
 class SharedCounts:
     """The folder in which the processes of this machine share their counts, and their gauges."""
 
-    def __init__(self, folder: Path, own: Callable[[], Counts], own_gauges: Callable[[], Counts] = dict) -> None:
+    def __init__(
+        self, folder: Path, read_counts: Callable[[], Counts], read_gauges: Callable[[], Counts] = dict
+    ) -> None:
         self._folder = folder
-        self._own = own
-        self._own_gauges = own_gauges
+        self._read_counts = read_counts
+        self._read_gauges = read_gauges
         self._name: str | None = None
         self._descriptor = -1
         self._written: tuple[Counts, Counts] = {}, {}
@@ -76,17 +78,19 @@ class SharedCounts:
 
     def _run(self) -> None:
         pause = threading.Event()
-        while not pause.wait(PERIOD):
+        while not pause.wait(PERIOD_SECONDS):
             self.write()
 
     def write(self) -> None:
         """Shares the counts of this process if they have changed. Raises nothing."""
         with self._errors_logged(), self._lock:
-            shared = self._own(), self._own_gauges()
+            shared = self._read_counts(), self._read_gauges()
             if self._name is None:
                 self._join()
             if shared != self._written:
-                _replace(self._folder / f"{self._name}{COUNTS}", {**_listed(shared[0]), **_listed(shared[1], GAUGES)})
+                _replace(
+                    self._folder / f"{self._name}{COUNTS_SUFFIX}", {**_listed(shared[0]), **_listed(shared[1], GAUGES)}
+                )
                 self._written = shared
 
     def write_once(self) -> None:
@@ -100,12 +104,14 @@ class SharedCounts:
 
     def others(self) -> Iterable[Counts]:
         """The counts of all other processes, including dead ones."""
-        found = {path.stem: _read(path) for path in self._folder.glob(f"*{COUNTS}") if path.stem != self._name}
+        contents = {
+            path.stem: _read(path) for path in self._folder.glob(f"*{COUNTS_SUFFIX}") if path.stem != self._name
+        }
         # Read last: files added to it meanwhile are named in it.
-        total = _read(self._folder / TOTAL)
+        total = _read(self._folder / TOTAL_FILE)
         folded = _folded(total)
         yield _counts_of(total)
-        for name, content in found.items():
+        for name, content in contents.items():
             if name not in folded:
                 yield _counts_of(content)
 
@@ -115,7 +121,7 @@ class SharedCounts:
             for path in live_processes(self._folder):
                 name = path.name.removesuffix(SUFFIX)
                 if name != self._name:
-                    yield _counts_of(_read(self._folder / f"{name}{COUNTS}"), GAUGES)
+                    yield _counts_of(_read(self._folder / f"{name}{COUNTS_SUFFIX}"), GAUGES)
 
     @contextlib.contextmanager
     def _errors_logged(self) -> Iterator[None]:
@@ -153,17 +159,17 @@ class SharedCounts:
             if dead:
                 self._add_to_total(dead)
             for name in dead:
-                for suffix in (f"{COUNTS}{DRAFT}", COUNTS, SUFFIX):
+                for suffix in (f"{COUNTS_SUFFIX}{DRAFT}", COUNTS_SUFFIX, SUFFIX):
                     (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
             delete_stale_drafts(self._folder)
 
     def _add_to_total(self, names: list[str]) -> None:
-        total = _read(self._folder / TOTAL)
+        total = _read(self._folder / TOTAL_FILE)
         folded, summed = _folded(total), _counts_of(total)
         for name in names:
             if name not in folded:
-                add(summed, _counts_of(_read(self._folder / f"{name}{COUNTS}")))
-        _replace(self._folder / TOTAL, {**_listed(summed), "folded": [*names, *folded][:MAX_MERGED]})
+                add(summed, _counts_of(_read(self._folder / f"{name}{COUNTS_SUFFIX}")))
+        _replace(self._folder / TOTAL_FILE, {**_listed(summed), "folded": [*names, *folded][:MAX_MERGED_NAMES]})
 
 
 def _replace(path: Path, content: dict[str, Any]) -> None:

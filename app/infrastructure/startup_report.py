@@ -27,10 +27,10 @@ logger = logging.getLogger(__name__)
 
 NOT_OF_SETTINGS = ("RECEIVER_PORT", "RECEIVER_SECRET", "TMS_CHECK_START", "TMS_COMMAND", "TMS_WEB_WORKERS")
 """Read by the launcher and the demo's receiver, and by processes that are replaced by newer code."""
-KNOWN = frozenset(variable_of(one) for one in fields(Settings)).union(NOT_OF_SETTINGS)
-FORMER = frozenset(one.metadata["former"][0] for one in fields(Settings) if one.metadata["former"])
+KNOWN = frozenset(variable_of(setting) for setting in fields(Settings)).union(NOT_OF_SETTINGS)
+FORMER = frozenset(setting.metadata["former"][0] for setting in fields(Settings) if setting.metadata["former"])
 """Names of earlier releases, which are still read."""
-FILES = frozenset(in_file(variable_of(one)) for one in fields(Settings) if one.metadata["secret"])
+FILES = frozenset(in_file(variable_of(setting)) for setting in fields(Settings) if setting.metadata["secret"])
 """They name a file with the value of a setting."""
 
 FIRST_WORDS = {
@@ -67,7 +67,7 @@ def _intended(name: str) -> str | None:
     """Most variables are the same whenever a process asks."""
     words = _words(name)
     joined = "".join(words)
-    likely = [known for known in KNOWN if joined == known.replace("_", "") or _reads_as(words, known.split("_"))]
+    likely = [name for name in KNOWN if joined == name.replace("_", "") or _reads_as(words, name.split("_"))]
     if likely:
         return _nearest(name, likely)
     first = words[0] if len(words) > 1 else ""
@@ -78,22 +78,22 @@ def _words(name: str) -> list[str]:
     return [word for word in name.upper().replace("-", "_").split("_") if word] or [""]
 
 
-def _reads_as(words: list[str], wanted: list[str]) -> bool:
+def _reads_as(words: list[str], name_parts: list[str]) -> bool:
     """Two words or more, each similar to one of the setting's, in its order."""
-    rest = iter(wanted)
-    return len(words) > 1 and all(any(_similar(word, one) for one in rest) for word in words)
+    rest = iter(name_parts)
+    return len(words) > 1 and all(any(_similar(word, name_part) for name_part in rest) for word in words)
 
 
 @lru_cache(maxsize=10_000)
-def _similar(word: str, wanted: str) -> bool:
+def _similar(word: str, name_part: str) -> bool:
     """Every process does this at its start, for all words of its environment: upper bounds are checked first."""
-    shorter, longer = sorted((word, wanted), key=len)
+    shorter, longer = sorted((word, name_part), key=len)
     if longer.startswith(shorter) and len(shorter) >= MIN_PREFIX:
         return True
-    needed = SIMILARITY_OF_SAME_INITIAL if word[0] == wanted[0] else SIMILARITY
-    if 2.0 * len(shorter) / (len(word) + len(wanted)) < needed:
+    needed = SIMILARITY_OF_SAME_INITIAL if word[0] == name_part[0] else SIMILARITY
+    if 2.0 * len(shorter) / (len(word) + len(name_part)) < needed:
         return False
-    matcher = difflib.SequenceMatcher(None, word, wanted)
+    matcher = difflib.SequenceMatcher(None, word, name_part)
     return matcher.quick_ratio() >= needed and matcher.ratio() >= needed
 
 

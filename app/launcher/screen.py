@@ -64,10 +64,10 @@ def read(settings: Settings) -> Demo:
 def loaded(services: Services, demo: Demo) -> Demo | None:
     """The demo with the key that is valid, the published one or the installation's own; None if the database has
     neither, or they are revoked."""
-    own = _read_keys(services.settings).get(demo.published.get(hash_token(demo.token), ""))
+    kept_token = _read_keys(services.settings).get(demo.published.get(hash_token(demo.token), ""))
     in_force = select(ApiKey.id).where(ApiKey.revoked_time.is_(None), ApiKey.valid_until.is_(None))
     with services.database.read() as session:
-        for token in filter(None, (own, demo.token)):
+        for token in filter(None, (kept_token, demo.token)):
             if session.scalar(in_force.where(ApiKey.token_hash == hash_token(token))) is not None:
                 return replace(demo, token=token)
     return None
@@ -76,14 +76,14 @@ def loaded(services: Services, demo: Demo) -> Demo | None:
 def replace_published_keys(services: Services, demo: Demo) -> int:
     """Replaces the published tokens of the demo's keys with random ones, which are stored in the data folder. Returns
     the number of replaced keys."""
-    known = select(ApiKey).where(ApiKey.token_hash.in_(demo.published), ApiKey.revoked_time.is_(None))
+    published = select(ApiKey).where(ApiKey.token_hash.in_(demo.published), ApiKey.revoked_time.is_(None))
     with services.database.write() as transaction:
-        keys = list(transaction.scalars(known))
+        keys = list(transaction.scalars(published))
         if keys:
-            own = {key.name: new_token() for key in keys}
-            _keep_keys(services.settings, own)
+            tokens = {key.name: new_token() for key in keys}
+            _keep_keys(services.settings, tokens)
             for key in keys:
-                replace_token(transaction, key, own[key.name])
+                replace_token(transaction, key, tokens[key.name])
     return len(keys)
 
 
@@ -94,18 +94,18 @@ def kept_keys(settings: Settings) -> Path:
 
 def _read_keys(settings: Settings) -> dict[str, str]:
     try:
-        found: dict[str, str] = json.loads(kept_keys(settings).read_text("utf-8"))
+        tokens: dict[str, str] = json.loads(kept_keys(settings).read_text("utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as error:
         raise SettingsError(f"{kept_keys(settings)}: cannot be read: {error}") from None
-    return found
+    return tokens
 
 
-def _keep_keys(settings: Settings, own: Mapping[str, str]) -> None:
+def _keep_keys(settings: Settings, tokens: Mapping[str, str]) -> None:
     file = kept_keys(settings)
     draft = file.with_suffix(".new")
-    text = json.dumps({**_read_keys(settings), **own}, indent=2)
+    text = json.dumps({**_read_keys(settings), **tokens}, indent=2)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
         opened.write(text)
     draft.rename(file)
@@ -115,9 +115,9 @@ def _receiver_port(settings: Settings) -> int:
     """The port stored in the data folder; on the first start `RECEIVER_PORT`, the one after the API's, or any free
     one."""
     kept = settings.data_dir / "receiver_port"
-    wanted = _wanted_port()
+    fixed_port = _wanted_port()
     if not kept.exists():
-        kept.write_text(f"{wanted or _free_port(settings.port + 1)}\n")
+        kept.write_text(f"{fixed_port or _free_port(settings.port + 1)}\n")
     return int(kept.read_text())
 
 
@@ -142,7 +142,7 @@ def _free_port(preferred: int) -> int:
 
 
 COMMANDS = COMMAND_LINE if INSTALLED else f".venv/bin/{COMMAND_LINE}"
-RESET = "Password reset"
+RESET_MESSAGE = "Password reset"
 """The message of the demo that must arrive."""
 
 
@@ -204,7 +204,7 @@ def _examples(services: Services, demo: Demo) -> Iterator[tuple[str, dict[str, o
     first_list = select(List.id).where(List.account_id == account, List.system.is_(False), List.id.in_(addressable))
     with services.database.read() as session:
         first = session.scalar(emails.limit(1))
-        reset = session.scalar(emails.where(Message.name == RESET).limit(1))
+        reset = session.scalar(emails.where(Message.name == RESET_MESSAGE).limit(1))
         list_id = session.scalar(first_list.order_by(List.id).limit(1))
     if list_id is None:
         return

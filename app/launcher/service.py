@@ -20,7 +20,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db import migrate
-from app.db.bounded_connection import COMMAND, limit_waits
+from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.db.database import Database
 from app.db.models import Account
 from app.db.outage import reason
@@ -153,7 +153,7 @@ def is_first_start(services: Services) -> bool:
 def seed(services: Services, path: Path, substitutions: dict[str, str]) -> None:
     """Loads a seed file. Raises `StartError`."""
     try:
-        with limit_waits(COMMAND):
+        with limit_waits(COMMAND_SECONDS):
             load_seed(services, path, substitutions)
     except SeedError as error:
         raise StartError(f"{path}: {error}", status=2) from None
@@ -162,13 +162,13 @@ def seed(services: Services, path: Path, substitutions: dict[str, str]) -> None:
 logger = logging.getLogger("app.launcher")
 
 POLL_SECONDS = 0.05
-ORPHANS_END = 8.0
+ORPHAN_SECONDS = 8.0
 """Seconds after which the processes of a killed launcher have ended: the API takes up to 5."""
-IN_PYTHON = (
+PYTHON_REDIS_WARNING = (
     "the embedded Redis is the one in Python, which is meant for development; in production install redis-server or "
     "valkey-server, or set REDIS_URL"
 )
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
+WILDCARD_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
 """Wildcard address -> one at which the service can be reached."""
 
 
@@ -203,7 +203,7 @@ def run(supervisor: Supervisor, api: Child, signal: StartSignal) -> int:
     with closing(lock):
         logs.configure(settings)
         start = Start(settings, supervisor, dict(os.environ), api, signal)
-        return _serve(start, ORPHANS_END if lock.predecessor_died else 0)
+        return _serve(start, ORPHAN_SECONDS if lock.predecessor_died else 0)
 
 
 def _refuse(error: Exception) -> int:
@@ -221,7 +221,7 @@ def _serve(start: Start, patience: float) -> int:
         demo = _prepare_database(start)
         log_startup(start.settings)
         if redis == embedded_redis.PYTHON:
-            logger.warning(IN_PYTHON)
+            logger.warning(PYTHON_REDIS_WARNING)
         if demo and not start.environment.get("WEBHOOK_ALLOW_PRIVATE"):
             # The demo's receiver is on this machine and speaks plain http.
             start.environment["WEBHOOK_ALLOW_PRIVATE"] = "on"
@@ -293,7 +293,9 @@ def _start_api(start: Start) -> None:
 
 
 def _answers(settings: Settings) -> bool:
-    connection = http.client.HTTPConnection(ANYWHERE.get(settings.host, settings.host), settings.port, timeout=2)
+    connection = http.client.HTTPConnection(
+        WILDCARD_ADDRESSES.get(settings.host, settings.host), settings.port, timeout=2
+    )
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status == http.client.OK

@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 # One process of the service: starting, restarting and ending it.
 
 PR_SET_PDEATHSIG = 1
-SHORTEST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
+MIN_PAUSE = 0.5
+MAX_PAUSE = 30.0
 STEADY_SECONDS = 60.0
 """A process that ran for this long is restarted after the shortest pause."""
 GROUP_GRACE = 6.0
 """Seconds for the processes that a dead one has started to end: a request in progress gets 5."""
-LOOK_AGAIN = 0.1
+LOOK_INTERVAL = 0.1
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Child:
         self._died = time.monotonic()
         steady = self._died - self._started > STEADY_SECONDS
         self.deaths = 1 if steady else self.deaths + 1
-        self.pause = SHORTEST_PAUSE if steady or not self.pause else min(self.pause * 2, LONGEST_PAUSE)
+        self.pause = MIN_PAUSE if steady or not self.pause else min(self.pause * 2, MAX_PAUSE)
         self.restart_time = self._died + self.pause
         self._signal_group(signal.SIGTERM)
 
@@ -93,7 +93,7 @@ class Child:
         if self.restart_time is None or moment < self.restart_time:
             return
         if self._signal_group(0) and moment < self._died + GROUP_GRACE:
-            self.restart_time = moment + LOOK_AGAIN
+            self.restart_time = moment + LOOK_INTERVAL
             return
         self._signal_group(signal.SIGKILL)
         self.start()
@@ -138,7 +138,7 @@ def _follower_of(launcher: int) -> Callable[[], None] | None:
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 GRACE = 7.0
 """Seconds in which requests and messages in progress may finish."""
-MOST_DEATHS = 5
+MAX_DEATHS = 5
 """After that many ends in a row, each soon after a start, the service gives up an essential process and ends."""
 LAST_GRACE = 1.5
 """Seconds for Redis, which ends last."""
@@ -191,7 +191,7 @@ class Supervisor:
             child.start_again()
             return True
         child.plan_restart()
-        if child.essential and child.deaths >= MOST_DEATHS:
+        if child.essential and child.deaths >= MAX_DEATHS:
             logger.error(
                 "%s keeps ending (%s), so the service ends; see its last lines for the reason", child.name, child.status
             )

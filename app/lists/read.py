@@ -8,7 +8,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from app.db.models import List
-from app.db.public_ids import has_id, shown
+from app.db.public_ids import has_id, public_id
 from app.ids import existing, shown_id
 from app.lists.paths import contacts_path, list_path
 from app.query.conditions import Query
@@ -22,7 +22,7 @@ KINDS = {
     "last_modified_time": FilterType.TIMESTAMP,
 }
 PROPERTIES = {
-    "id": Property(shown(List.id)),
+    "id": Property(public_id(List.id)),
     "name": Property(List.name),
     "creation_time": Property(List.creation_time, as_timestamp),
     "last_modified_time": Property(List.last_modified_time, as_timestamp),

@@ -11,7 +11,7 @@ from app.db.models import AuditEntry
 from app.db.write_turns import WriteTurns
 from app.services import Services
 
-TARGET = 0.02
+TARGET_SECONDS = 0.02
 """Seconds that a slice shall take: on SQLite, acts wait for it."""
 TIME_SLICE = 1.0
 """Seconds after which a worker makes room for other work of its queue."""
@@ -23,7 +23,7 @@ def seal_entries(services: Services, time_slice: float = TIME_SLICE) -> int:
     how many were sealed."""
     end, sealed = time.monotonic() + time_slice, 0
     settled = settled_beside_writers(services.database, AuditEntry, services.stopping.wait)
-    turns = WriteTurns(services.database, target=TARGET, sleep=services.stopping.wait)
+    turns = WriteTurns(services.database, target=TARGET_SECONDS, sleep=services.stopping.wait)
     while settled and not services.stopping.is_set():
         size = turns.size
         work = partial(seal_next, secret_keys=services.settings.secret_keys, settled=settled, most=size)

@@ -15,9 +15,9 @@ from app.network.dns import look_up_with
 from app.services import Services
 from app.settings import Settings
 
-DEADLINE = 15.0
+DEADLINE_SECONDS = 15.0
 """Seconds for all records of a domain."""
-MOST_AT_ONCE = 8
+MAX_LOOKUPS = 8
 """Lookups of one domain at the same time: name servers that do not answer take ten seconds for each."""
 
 
@@ -42,6 +42,6 @@ def verify_domain(services: Services, account_id: int, name: str) -> Row:
 
 
 def _look_up(settings: Settings, records: Sequence[Record]) -> list[Finding]:
-    look_up = look_up_with(settings, DEADLINE)
-    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+    look_up = look_up_with(settings, DEADLINE_SECONDS)
+    with ThreadPoolExecutor(MAX_LOOKUPS) as pool:
         return list(pool.map(lambda record: find(record, look_up), records))

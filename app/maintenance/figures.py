@@ -39,10 +39,10 @@ from app.db.models import (
     RunningProcess,
     Webhook,
 )
-from app.db.models.webhooks import UNCHECKED
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.db.outage import log_failure
 from app.db.phases import newest_revision
-from app.db.schema import FITS, schema_of
+from app.db.schema import FITTING_STATES, schema_of
 from app.distribution import VERSION
 from app.events.batch_contents import oldest_waiting, waiting_events
 from app.infrastructure import metrics
@@ -62,20 +62,20 @@ from app.settings import Settings
 logger = logging.getLogger(__name__)
 
 
-WORST = 10
+MAX_WORST = 10
 """Webhooks, and answers of relays that refuse everything, that are shown one by one."""
 STATES = ("due", "deferred", "in_flight", "abandoned", "uncertain", "held", "paused")
-WITHOUT_AGE = ("deferred", "held", "paused")
+STATES_WITHOUT_AGE = ("deferred", "held", "paused")
 """The first are due later, the others wait for somebody."""
 TYPES = ("email", "sms")
-LATE = timedelta(seconds=60)
+LATE_AFTER = timedelta(seconds=60)
 """For how long a late run of an automation has been due at least."""
-FROM_THE_FIRST = QueueBegin()
+QUEUE_BEGIN = QueueBegin()
 ROLES = ("api", *JOBS, "scheduler", "inbound")
 
-OF_QUEUE = ("account_class", "type", "state")
-define("tms_queue_entries", "gauge", "Entries of the send queue.", OF_QUEUE)
-define("tms_queue_oldest_seconds", "gauge", "For how long the oldest of them has been due.", OF_QUEUE)
+QUEUE_LABELS = ("account_class", "type", "state")
+define("tms_queue_entries", "gauge", "Entries of the send queue.", QUEUE_LABELS)
+define("tms_queue_oldest_seconds", "gauge", "For how long the oldest of them has been due.", QUEUE_LABELS)
 define(
     "tms_relay_refused_accounts",
     "gauge",
@@ -99,21 +99,21 @@ define("tms_purge_overdue_seconds", "gauge", "For how long the oldest send has b
 define("tms_schema_info", "gauge", "The schema of the database.", ("revision", "needed", "state"))
 
 Figures = dict[str, Measurement]
-"""The values of each metric, and the `FURTHER` ones."""
-FURTHER = ("relays_refusing", "runs_due_oldest_seconds", "test_events_waiting")
+"""The values of each metric, and the `STATUS_FIGURES` ones."""
+STATUS_FIGURES = ("relays_refusing", "runs_due_oldest_seconds", "test_events_waiting")
 """What `flask status` shows and no metric: relays that refuse everything of an account, the age of the oldest run that
 is due, and the events of test accounts."""
 
 
 def read_figures(
-    session: Session, settings: Settings, begin: QueueBegin = FROM_THE_FIRST, moment: datetime | None = None
+    session: Session, settings: Settings, begin: QueueBegin = QUEUE_BEGIN, moment: datetime | None = None
 ) -> Figures:
     """All figures as they are now; of a schema that does not fit that alone, since the tables may be others. `begin` is
     where the send queue begins, if it is known."""
     moment, schema = moment or now(), schema_of(session.connection())
-    of_schema: Figures = {"tms_schema_info": {(schema.revision or "", newest_revision(), schema.state): 1.0}}
-    if schema.state not in FITS:
-        return of_schema
+    schema_figures: Figures = {"tms_schema_info": {(schema.revision or "", newest_revision(), schema.state): 1.0}}
+    if schema.state not in FITTING_STATES:
+        return schema_figures
     return {
         **_queue(session, moment, begin, timedelta(seconds=settings.uncertain_wait)),
         **_refused(session),
@@ -121,24 +121,24 @@ def read_figures(
         **_runs(session, moment),
         **_processes(session, moment),
         "tms_purge_overdue_seconds": _overdue(session, settings, moment),
-        **of_schema,
+        **schema_figures,
     }
 
 
-def families(shown: Figures) -> Iterator[Family]:
+def families(figures: Figures) -> Iterator[Family]:
     """The figures as metrics."""
-    for name, values in shown.items():
-        if name not in FURTHER:
-            one = DEFINITIONS[name]
-            yield gauge_family(name, one.documentation, one.labels, values)
+    for name, values in figures.items():
+        if name not in STATUS_FIGURES:
+            definition = DEFINITIONS[name]
+            yield gauge_family(name, definition.documentation, definition.labels, values)
 
 
 def _queue(session: Session, moment: datetime, begin: QueueBegin, uncertain_wait: timedelta) -> Figures:
     """One statement, which reads the entries of each state by their partial index."""
     columns = union_all(*_entries(moment, begin)).subquery()
-    of_account = columns.c.account_id, columns.c.type, columns.c.state
-    counted = select(*of_account, func.count().label("entries"), func.min(columns.c.due_time).label("oldest"))
-    totals = counted.group_by(*of_account).subquery()
+    account_columns = columns.c.account_id, columns.c.type, columns.c.state
+    counted = select(*account_columns, func.count().label("entries"), func.min(columns.c.due_time).label("oldest"))
+    totals = counted.group_by(*account_columns).subquery()
     is_test = Account.test_of.is_not(None).label("is_test")
     rows = session.execute(
         select(is_test, totals.c.type, totals.c.state, func.sum(totals.c.entries), func.min(totals.c.oldest))
@@ -146,11 +146,11 @@ def _queue(session: Session, moment: datetime, begin: QueueBegin, uncertain_wait
         .group_by(is_test, totals.c.type, totals.c.state)
     )
     entries: dict[Labels, float] = dict.fromkeys(product(("live", "test"), TYPES, STATES), 0.0)
-    oldest: dict[Labels, float] = {key: 0.0 for key in entries if key[2] not in WITHOUT_AGE}
-    for test, of_type, state, number, due_time in rows:
-        key = account_class(is_test=bool(test)), str(of_type), state
+    oldest: dict[Labels, float] = {key: 0.0 for key in entries if key[2] not in STATES_WITHOUT_AGE}
+    for test, type_, state, number, due_time in rows:
+        key = account_class(is_test=bool(test)), str(type_), state
         entries[key] = float(number)
-        if state not in WITHOUT_AGE:
+        if state not in STATES_WITHOUT_AGE:
             since = due_time - uncertain_wait if state == RecipientState.UNCERTAIN else due_time
             oldest[key] = _seconds(moment - since)
     return {"tms_queue_entries": entries, "tms_queue_oldest_seconds": oldest}
@@ -175,8 +175,8 @@ def _entries(moment: datetime, begin: QueueBegin) -> Iterator[Select[Any]]:
 
 def _ordered(condition: ColumnElement[bool], state: ColumnElement[str], *order: Any) -> Select[Any]:
     """The type of an entry of the release before is that of its recipient."""
-    of_recipient = select(Recipient.type).where(Recipient.id == QueueEntry.recipient_id).scalar_subquery()
-    type_ = func.coalesce(QueueEntry.type, of_recipient).label("type")
+    recipient_type = select(Recipient.type).where(Recipient.id == QueueEntry.recipient_id).scalar_subquery()
+    type_ = func.coalesce(QueueEntry.type, recipient_type).label("type")
     columns = QueueEntry.account_id, type_, state.label("state"), QueueEntry.due_time
     return select(select(*columns).where(condition).order_by(*order).subquery())
 
@@ -184,7 +184,9 @@ def _ordered(condition: ColumnElement[bool], state: ColumnElement[str], *order: 
 def _refused(session: Session) -> Figures:
     """The answers that began first, since they may be of any number, and how many relays there are of all."""
     columns = RelayRefusal.transport, RelayRefusal.reply, func.count(), func.sum(func.count()).over()
-    oldest = select(*columns).where(*IS_NOTICED).group_by(*columns[:2]).order_by(func.min(RelayRefusal.id)).limit(WORST)
+    oldest = (
+        select(*columns).where(*IS_NOTICED).group_by(*columns[:2]).order_by(func.min(RelayRefusal.id)).limit(MAX_WORST)
+    )
     rows = session.execute(oldest).all()
     return {
         "tms_relay_refused_accounts": {(transport, reply): float(number) for transport, reply, number, _ in rows},
@@ -205,10 +207,10 @@ def _webhooks(session: Session, moment: datetime) -> Figures:
             first.label("first"),
         )
         .join(Account, Account.id == Webhook.account_id)
-        .where(or_(Webhook.barred.is_(None), Webhook.barred == UNCHECKED))
+        .where(or_(Webhook.barred.is_(None), Webhook.barred == UNCHECKED_BAR))
     ).all()
     behind = {row.id: (float(row.waiting), _age(row.first, moment)) for row in rows if row.waiting}
-    worst = sorted(behind, key=lambda webhook_id: behind[webhook_id][1], reverse=True)[:WORST]
+    worst = sorted(behind, key=lambda webhook_id: behind[webhook_id][1], reverse=True)[:MAX_WORST]
     return {
         "tms_webhooks": {
             ("all",): float(len(rows)),
@@ -230,12 +232,14 @@ def _runs(session: Session, moment: datetime) -> Figures:
     conditions = {
         "waiting": and_(IS_WAITING, due_time > moment),
         "due": and_(IS_WAITING, due_time <= moment),
-        "late": and_(IS_WAITING, due_time <= moment - LATE),
+        "late": and_(IS_WAITING, due_time <= moment - LATE_AFTER),
         "held": IS_HELD,
     }
     counted = (
-        select(literal(state).label("state"), func.count().label("runs"), func.min(due_time).label("oldest")).where(one)
-        for state, one in conditions.items()
+        select(literal(state).label("state"), func.count().label("runs"), func.min(due_time).label("oldest")).where(
+            condition
+        )
+        for state, condition in conditions.items()
     )
     rows = {row.state: row for row in session.execute(union_all(*counted))}
     oldest = rows["due"].oldest
@@ -262,13 +266,16 @@ def _processes(session: Session, moment: datetime) -> Figures:
 
 def _overdue(session: Session, settings: Settings, moment: datetime) -> Measurement:
     """Of what is purged send by send; two statements for each stage, with two lookups for each account."""
-    found: dict[Labels, float] = {}
+    oldest_seconds: dict[Labels, float] = {}
     for stage in Stage:
-        of_accounts = periods(session, settings, stage)
-        by_sends = purged_by_sends(of_accounts, stage, in_ranges=has_ranges(session))
-        ages = [one.limit - one.oldest for one in overdue(session, by_sends, stage, moment)]
-        found[(stage,)] = _seconds(max(ages, default=timedelta()))
-    return found
+        account_periods = periods(session, settings, stage)
+        by_sends = purged_by_sends(account_periods, stage, in_ranges=has_ranges(session))
+        ages = [
+            overdue_account.limit - overdue_account.oldest
+            for overdue_account in overdue(session, by_sends, stage, moment)
+        ]
+        oldest_seconds[(stage,)] = _seconds(max(ages, default=timedelta()))
+    return oldest_seconds
 
 
 def _age(payload: str | None, moment: datetime) -> float:
@@ -284,7 +291,7 @@ def _seconds(age: timedelta) -> float:
 # Reads the figures of the installation for scrapes, so that these cost the same however much work is left, and never
 # wait for a database that hangs (docs/monitoring/metrics.md#figures-of-the-installation).
 
-WAIT = 0.25
+WAIT_SECONDS = 0.25
 """Seconds that a scrape waits for new figures; then it shows those before. It does not wait at all if these took
 longer: it would in vain, and takes the same time however much work is left."""
 LEAST_INTERVAL = 1.0
@@ -314,7 +321,7 @@ def asked_redis(redis: Redis) -> tuple[bool, QueueBegin]:
     try:
         return bool(redis.ping()), known_begin(redis)
     except RedisError:
-        return False, FROM_THE_FIRST
+        return False, QUEUE_BEGIN
 
 
 class FiguresReader:
@@ -337,8 +344,8 @@ class FiguresReader:
                 self._running = ended
             running = self._running
         reading = self._latest
-        if running is not None and (reading is None or reading.seconds <= WAIT):
-            running.wait(WAIT)
+        if running is not None and (reading is None or reading.seconds <= WAIT_SECONDS):
+            running.wait(WAIT_SECONDS)
         reading = self._latest
         return reading if reading and time.monotonic() - reading.taken <= MAX_AGE else None
 
@@ -386,10 +393,10 @@ SECONDS = define("tms_figures_seconds", "gauge", "How long reading them took.", 
 
 def scrape(settings: Settings, reader: FiguresReader) -> bytes:
     """All metrics in Prometheus' text format."""
-    return metrics.exposition([*_of_host(settings), *_of_installation(reader.latest())])
+    return metrics.exposition([*_host_families(settings), *_installation_families(reader.latest())])
 
 
-def _of_host(settings: Settings) -> Iterator[Family]:
+def _host_families(settings: Settings) -> Iterator[Family]:
     sizes = journal_sizes(settings)
     values: dict[Definition, Measurement] = {
         JOURNAL_BYTES: {(): float(sum(sizes))},
@@ -400,7 +407,7 @@ def _of_host(settings: Settings) -> Iterator[Family]:
         yield gauge_family(definition.name, definition.documentation, definition.labels, measured)
 
 
-def _of_installation(reading: Reading | None) -> Iterator[Family]:
+def _installation_families(reading: Reading | None) -> Iterator[Family]:
     """Without a reading the database has not answered since the process started, or for long."""
     if reading is None:
         yield _single(DATABASE_UP.name, DATABASE_UP.documentation, 0.0)

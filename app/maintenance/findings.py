@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from app.db.schema import FITS, Schema, misfit
+from app.db.schema import FITTING_STATES, Schema, misfit
 from app.maintenance.figures import Figures
 from app.sends.outcomes.relay_refusals import ShownRefusal
 
@@ -18,7 +18,7 @@ LIMITS = {"TmsMessagesWait": 60.0, "TmsMessagesUncertain": 3600.0, "TmsWebhooksB
 """Alert -> seconds from which it is one."""
 JOURNAL_LIMIT = 100_000_000
 """Bytes of the journals of a host."""
-NEEDED = {
+NEEDED_ROLES = {
     "api": "requests are not answered",
     "sends": "no message leaves",
     "webhooks": "no event leaves",
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
     words: str
 
 
-class OnHost(NamedTuple):
+class HostState(NamedTuple):
     """What is known on this host alone: transports with the number of senders that have set them aside, and the bytes
     of the journals."""
 
@@ -56,23 +56,23 @@ class OnHost(NamedTuple):
 
 
 def findings(
-    shown: Figures, *, redis_up: bool, on_host: OnHost | None = None, refusals: Sequence[ShownRefusal] = ()
+    figures: Figures, *, redis_up: bool, on_host: HostState | None = None, refusals: Sequence[ShownRefusal] = ()
 ) -> list[Finding]:
     """All findings, in the order of the runbook. Without figures, as of a schema that does not fit, those that need
     none. `refusals` are the relays that refuse everything of an account."""
     return [
-        *_schema(shown),
+        *_schema(figures),
         *([] if redis_up else [Finding("TmsRedisDown", REDIS_DOWN)]),
-        *([*_processes(shown), *_messages(shown)] if are_complete(shown) else []),
-        *(Finding("TmsRelayRefuses", one.words()) for one in refusals),
-        *(_of_host(on_host) if on_host else []),
-        *(_events_and_runs(shown) if are_complete(shown) else []),
+        *([*_processes(figures), *_messages(figures)] if are_complete(figures) else []),
+        *(Finding("TmsRelayRefuses", refusal.words()) for refusal in refusals),
+        *(_host_findings(on_host) if on_host else []),
+        *(_events_and_runs(figures) if are_complete(figures) else []),
     ]
 
 
-def are_complete(shown: Figures) -> bool:
+def are_complete(figures: Figures) -> bool:
     """Whether there is more than the state of the schema."""
-    return "tms_queue_entries" in shown
+    return "tms_queue_entries" in figures
 
 
 def database_down(reason: str) -> Finding:
@@ -102,17 +102,17 @@ def messages(number: float, type_: str) -> str:
     return counted(number, f"{type_} message")
 
 
-def _schema(shown: Figures) -> Iterator[Finding]:
-    for revision, needed, state in shown.get("tms_schema_info", ()):
-        if state not in FITS:
+def _schema(figures: Figures) -> Iterator[Finding]:
+    for revision, needed, state in figures.get("tms_schema_info", ()):
+        if state not in FITTING_STATES:
             too_new = f"the database is at revision {revision}, this version knows {needed}: install a newer one"
             words = too_new if state == "too new" else misfit(Schema(state, revision or None))
             yield Finding("TmsSchemaDoesNotFit", words)
 
 
-def _processes(shown: Figures) -> Iterator[Finding]:
-    numbers = shown["tms_processes"]
-    for role, consequence in NEEDED.items():
+def _processes(figures: Figures) -> Iterator[Finding]:
+    numbers = figures["tms_processes"]
+    for role, consequence in NEEDED_ROLES.items():
         if not numbers[role, "live"]:
             alert = "TmsApiDown" if role == "api" else "TmsProcessMissing"
             yield Finding(alert, f"no process with the role {role} shows a sign of life: {consequence}")
@@ -122,8 +122,8 @@ def _processes(shown: Figures) -> Iterator[Finding]:
             yield Finding("TmsProcessSilent", words)
 
 
-def _messages(shown: Figures) -> Iterator[Finding]:
-    oldest, entries = shown["tms_queue_oldest_seconds"], shown["tms_queue_entries"]
+def _messages(figures: Figures) -> Iterator[Finding]:
+    oldest, entries = figures["tms_queue_oldest_seconds"], figures["tms_queue_entries"]
     for (account_class, type_, state), number in entries.items():
         age = oldest.get((account_class, type_, state), 0.0)
         if account_class != "live":
@@ -137,7 +137,7 @@ def _messages(shown: Figures) -> Iterator[Finding]:
             yield Finding("TmsMessagesHeld", f"held after a restore: {messages(number, type_)}")
 
 
-def _of_host(on_host: OnHost) -> Iterator[Finding]:
+def _host_findings(on_host: HostState) -> Iterator[Finding]:
     for transport, number in on_host.set_aside.items():
         if number:
             words = f"{counted(number, 'sender')} of this host could hand over nothing and use others instead"
@@ -147,10 +147,10 @@ def _of_host(on_host: OnHost) -> Iterator[Finding]:
         yield Finding("TmsJournalGrows", f"the journals of this host have {size}: results do not reach the database")
 
 
-def _events_and_runs(shown: Figures) -> Iterator[Finding]:
-    age = shown["tms_events_oldest_seconds"][()]
+def _events_and_runs(figures: Figures) -> Iterator[Finding]:
+    age = figures["tms_events_oldest_seconds"][()]
     if age > LIMITS["TmsWebhooksBehind"]:
-        behind = counted(shown["tms_webhooks"]["behind",], "webhook")
+        behind = counted(figures["tms_webhooks"]["behind",], "webhook")
         yield Finding("TmsWebhooksBehind", f"events wait for {behind}, the oldest for {lasting(age)}")
-    if late := shown["tms_automation_runs"]["late",]:
+    if late := figures["tms_automation_runs"]["late",]:
         yield Finding("TmsAutomationsLate", f"late: {counted(late, 'run')} of automations")

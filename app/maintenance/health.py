@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db import bounded_connection
 from app.db.database import PROBE_SECONDS, accepts_writes
 from app.db.outage import log_failure
-from app.db.schema import FITS, Schema, misfit, schema_of
+from app.db.schema import FITTING_STATES, Schema, misfit, schema_of
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -20,13 +20,13 @@ logger = logging.getLogger(__name__)
 OK = "ok"
 SILENT = "does not answer"
 UNKNOWN = "unknown"
-NEEDED = ("database", "migrations")
+NEEDED_CHECKS = ("database", "migrations")
 """Without these no request can be accepted; without Redis all requests can."""
-FRESH = 1.0
+FRESH_SECONDS = 1.0
 """Seconds for which the result of a probe is shown again: probes need no key, and each writes to the database."""
-STALE = 10.0
+STALE_SECONDS = 10.0
 """Seconds for which it is shown while another probe is under way."""
-UNPROBED = {"database": SILENT, "migrations": UNKNOWN, "redis": UNKNOWN}
+UNPROBED_CHECKS = {"database": SILENT, "migrations": UNKNOWN, "redis": UNKNOWN}
 
 
 class Readiness:
@@ -36,18 +36,18 @@ class Readiness:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._lock = threading.Lock()
-        self._parts = UNPROBED
-        self._probed = -STALE
+        self._parts = UNPROBED_CHECKS
+        self._probed = -STALE_SECONDS
 
     def check(self) -> dict[str, str]:
         """`ok` or the problem of each part. The reason is logged, not returned."""
-        if time.monotonic() - self._probed < FRESH:
+        if time.monotonic() - self._probed < FRESH_SECONDS:
             return self._parts
-        has_shown = time.monotonic() - self._probed < STALE
+        has_shown = time.monotonic() - self._probed < STALE_SECONDS
         if not self._lock.acquire(timeout=0 if has_shown else PROBE_SECONDS):
-            return self._parts if has_shown else UNPROBED
+            return self._parts if has_shown else UNPROBED_CHECKS
         try:
-            if time.monotonic() - self._probed >= FRESH:  # else the one before has just ended
+            if time.monotonic() - self._probed >= FRESH_SECONDS:  # else the one before has just ended
                 self._parts = _check_parts(self._services)
                 self._probed = time.monotonic()
             return self._parts
@@ -57,7 +57,7 @@ class Readiness:
 
 def failed_parts(parts: dict[str, str]) -> list[str]:
     """The parts with a problem. A newer schema is not a problem."""
-    return [name for name, state in parts.items() if state not in (OK, UNKNOWN, *FITS)]
+    return [name for name, state in parts.items() if state not in (OK, UNKNOWN, *FITTING_STATES)]
 
 
 def _check_parts(services: Services) -> dict[str, str]:
@@ -84,7 +84,7 @@ def _write(services: Services) -> str:
 
 
 def _migrations(schema: Schema) -> str:
-    if schema.state not in FITS:
+    if schema.state not in FITTING_STATES:
         logger.warning(misfit(schema))
     return schema.state
 

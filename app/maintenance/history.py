@@ -26,11 +26,11 @@ from app.services import Services
 logger = logging.getLogger(__name__)
 
 MONTH = re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])")
-TURN = timedelta(hours=1)
+MONTH_TOLERANCE = timedelta(hours=1)
 """A range that begins or ends so shortly after the turn of a month counts with the month that it is meant for."""
 CHUNK = 1000
 """Sends deleted in one transaction."""
-NEWEST = (Recipient.id.desc(),)
+NEWEST_FIRST = (Recipient.id.desc(),)
 
 
 class StoredMonths(NamedTuple):
@@ -46,7 +46,7 @@ class StoredMonths(NamedTuple):
 
 def stored_months(session: Session) -> list[StoredMonths]:
     """The ranges that have rows, the oldest first."""
-    return [stored for one in history_ranges.id_ranges(session) if (stored := _months_of(session, one))]
+    return [stored for id_range in history_ranges.id_ranges(session) if (stored := _months_of(session, id_range))]
 
 
 def prepare(database: Database) -> None:
@@ -108,15 +108,23 @@ def drop_before(services: Services, limit: datetime) -> int:
     dropped = 0
     with services.database.read() as session:
         current = history_ranges.range_of_new_ids(session)
-        past = [one for one in history_ranges.id_ranges(session) if current is not None and one.end <= current.first]
-        old = [one for one in past if (newest := _time(session, one, NEWEST)) is None or newest < limit]
-    for one in old:
+        past = [
+            id_range
+            for id_range in history_ranges.id_ranges(session)
+            if current is not None and id_range.end <= current.first
+        ]
+        old = [
+            id_range
+            for id_range in past
+            if (newest := _time(session, id_range, NEWEST_FIRST)) is None or newest < limit
+        ]
+    for id_range in old:
         if services.stopping.is_set():
             break
         try:
-            history_ranges.drop_range(services.database, one)
+            history_ranges.drop_range(services.database, id_range)
             dropped += 1
-            logger.info("dropped a range of the history", extra={"first_id": one.first, "rows": one.rows})
+            logger.info("dropped a range of the history", extra={"first_id": id_range.first, "rows": id_range.rows})
         except (RangeInUse, TableInUse) as error:
             logger.warning("cannot drop a range of the history now: %s", error)
     return dropped
@@ -141,10 +149,10 @@ def delete_sends_before_history(services: Services) -> int:
 
 def _months_of(session: Session, ids: IdRange) -> StoredMonths | None:
     """None for a range without rows."""
-    times = [_time(session, ids, [Recipient.id.asc()]), _time(session, ids, NEWEST)]
+    times = [_time(session, ids, [Recipient.id.asc()]), _time(session, ids, NEWEST_FIRST)]
     if times[0] is None or times[1] is None:
         return None
-    first, last = _month(times[0] + TURN), _month(times[1] - TURN)
+    first, last = _month(times[0] + MONTH_TOLERANCE), _month(times[1] - MONTH_TOLERANCE)
     if first > last:
         first = last = _month(times[1])
     return StoredMonths(first, last, ids)

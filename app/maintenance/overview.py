@@ -18,7 +18,7 @@ from app.db.outage import reason
 from app.distribution import COMMAND_LINE
 from app.infrastructure.shared_counts import SharedCounts
 from app.maintenance.figures import Figures, asked_redis, read_figures
-from app.maintenance.findings import Finding, OnHost, are_complete, counted, database_down, findings
+from app.maintenance.findings import Finding, HostState, are_complete, counted, database_down, findings
 from app.recipients.conditions import IS_READY
 from app.recipients.states import NOT_PERMITTED_PREFIX
 from app.recipients.timeline import TimelineStep
@@ -32,12 +32,12 @@ from app.services import Services
 #
 # Bounded: it reads those that are retried next, and the steps of their attempts.
 
-MOST = 100
+MAX_MESSAGES = 100
 """Messages that are looked at: those that are retried next."""
 
 
-class PutOff(NamedTuple):
-    """Messages that a transport has put off, up to `MOST` of all together, and the reply to the last attempt.
+class Postponement(NamedTuple):
+    """Messages that a transport has put off, up to `MAX_MESSAGES` of all together, and the reply to the last attempt.
     `transport` is None where it was not asked, because the account lacks what `reply` says."""
 
     transport: str | None
@@ -45,14 +45,14 @@ class PutOff(NamedTuple):
     reply: str
 
 
-def read_put_off(session: Session, moment: datetime) -> list[PutOff]:
+def read_put_off(session: Session, moment: datetime) -> list[Postponement]:
     """By transport, the most messages first. What was never attempted waits for another reason, and what test accounts
     send comes to no transport."""
     soonest = (
         select(QueueEntry.recipient_id, QueueEntry.account_id, QueueEntry.attempts)
         .where(IS_READY, QueueEntry.ready_time > moment)
         .order_by(QueueEntry.ready_time)
-        .limit(MOST)
+        .limit(MAX_MESSAGES)
         .subquery()
     )
     attempted = (
@@ -64,13 +64,13 @@ def read_put_off(session: Session, moment: datetime) -> list[PutOff]:
     return _by_transport(session, ids) if ids else []
 
 
-def _by_transport(session: Session, recipient_ids: Sequence[int]) -> list[PutOff]:
+def _by_transport(session: Session, recipient_ids: Sequence[int]) -> list[Postponement]:
     columns = RecipientStep.recipient_id, RecipientStep.transport, RecipientStep.detail, RecipientStep.note
-    of_attempts = in_json(RecipientStep.recipient_id, recipient_ids), RecipientStep.step == TimelineStep.DEFERRED
-    steps = session.execute(select(*columns).where(*of_attempts).order_by(RecipientStep.id)).all()
+    is_deferral = in_json(RecipientStep.recipient_id, recipient_ids), RecipientStep.step == TimelineStep.DEFERRED
+    steps = session.execute(select(*columns).where(*is_deferral).order_by(RecipientStep.id)).all()
     last = {step.recipient_id: _key(step.transport, step.detail) for step in steps}
     replies = {_key(step.transport, step.detail): step.note or step.detail or "" for step in steps}
-    return [PutOff(key[0], number, replies[key]) for key, number in Counter(last.values()).most_common()]
+    return [Postponement(key[0], number, replies[key]) for key, number in Counter(last.values()).most_common()]
 
 
 def _key(transport: str | None, detail: str | None) -> tuple[str | None, str | None]:
@@ -78,9 +78,9 @@ def _key(transport: str | None, detail: str | None) -> tuple[str | None, str | N
     return (None, detail) if (detail or "").startswith(NOT_PERMITTED_PREFIX) else (transport or DEFAULT_TRANSPORT, None)
 
 
-MOST_PAUSES = 10
-SET_ASIDE = "tms_transport_set_aside"
-NOTES = {
+MAX_PAUSES = 10
+SET_ASIDE_METRIC = "tms_transport_set_aside"
+SCHEMA_NOTES = {
     "pending": "migrations are pending, on which nothing waits: when no process of an older release is left, run "
     f"`{COMMAND_LINE} db upgrade --contract`",
     "newer": "the schema is of a newer release, on which this one works",
@@ -93,9 +93,9 @@ class Overview(NamedTuple):
     known on this host alone; the relays that refuse everything of an account."""
 
     figures: Figures
-    found: list[Finding]
+    findings: list[Finding]
     notes: list[str]
-    on_host: OnHost = OnHost()
+    on_host: HostState = HostState()
     refusals: Sequence[ShownRefusal] = ()
 
 
@@ -104,46 +104,48 @@ def read_overview(services: Services) -> Overview:
     redis_up, begin = asked_redis(services.redis)
     try:
         with services.database.read() as session:
-            shown = read_figures(session, services.settings, begin)
-            return overview_of(services, session, shown, redis_up=redis_up)
+            figures = read_figures(session, services.settings, begin)
+            return overview_of(services, session, figures, redis_up=redis_up)
     except SQLAlchemyError as error:
         on_host = _on_host(services)
-        found = [database_down(reason(error)), *findings({}, redis_up=redis_up, on_host=on_host)]
-        return Overview({}, found, [], on_host)
+        problems = [database_down(reason(error)), *findings({}, redis_up=redis_up, on_host=on_host)]
+        return Overview({}, problems, [], on_host)
 
 
-def overview_of(services: Services, session: Session, shown: Figures, *, redis_up: bool) -> Overview:
+def overview_of(services: Services, session: Session, figures: Figures, *, redis_up: bool) -> Overview:
     """What these figures say, with what messages wait for and what is known on this host."""
-    put_off = read_put_off(session, now()) if are_complete(shown) else []
+    put_off = read_put_off(session, now()) if are_complete(figures) else []
     on_host = _on_host(services)
-    paused = words(active_shown(session, None, MOST_PAUSES + 1), MOST_PAUSES) if are_complete(shown) else ()
-    refusals = shown_refusals(session, None) if are_complete(shown) else []
-    refusing = [one for one in refusals if one.ended_time is None]
-    found = findings(shown, redis_up=redis_up, on_host=on_host, refusals=refusing)
-    ended = [one.words() for one in refusals if one.ended_time is not None]
-    return Overview(shown, found, [*notes_on_schema(shown), *ended, *paused, *_words(put_off)], on_host, refusals)
+    paused = words(active_shown(session, None, MAX_PAUSES + 1), MAX_PAUSES) if are_complete(figures) else ()
+    refusals = shown_refusals(session, None) if are_complete(figures) else []
+    refusing = [refusal for refusal in refusals if refusal.ended_time is None]
+    problems = findings(figures, redis_up=redis_up, on_host=on_host, refusals=refusing)
+    ended = [refusal.words() for refusal in refusals if refusal.ended_time is not None]
+    return Overview(
+        figures, problems, [*notes_on_schema(figures), *ended, *paused, *_words(put_off)], on_host, refusals
+    )
 
 
-def _on_host(services: Services) -> OnHost:
+def _on_host(services: Services) -> HostState:
     set_aside: Counter[str] = Counter()
     for gauges in SharedCounts(services.settings.data_dir / "metrics", dict).others_gauges():
         for (name, labels), value in gauges.items():
-            if name == SET_ASIDE:
+            if name == SET_ASIDE_METRIC:
                 set_aside[dict(labels)["transport"]] += int(value)
-    return OnHost(set_aside, sum(journal_sizes(services.settings)))
+    return HostState(set_aside, sum(journal_sizes(services.settings)))
 
 
-def notes_on_schema(shown: Figures) -> list[str]:
+def notes_on_schema(figures: Figures) -> list[str]:
     """What to know about a schema on which this code works."""
-    return [NOTES[state] for _revision, _needed, state in shown["tms_schema_info"] if state in NOTES]
+    return [SCHEMA_NOTES[state] for _revision, _needed, state in figures["tms_schema_info"] if state in SCHEMA_NOTES]
 
 
-def _words(put_off: Sequence[PutOff]) -> list[str]:
-    return [f"{'at least ' if one.number == MOST else ''}{_sentence(one)}" for one in put_off]
+def _words(put_off: Sequence[Postponement]) -> list[str]:
+    return [f"{'at least ' if group.number == MAX_MESSAGES else ''}{_sentence(group)}" for group in put_off]
 
 
-def _sentence(one: PutOff) -> str:
-    number = counted(one.number, "message")
-    if one.transport is None:
-        return f"{number} put off, which no transport was given: {one.reply}"
-    return f"{number} put off by transport {one.transport}, which said last: {one.reply}"
+def _sentence(group: Postponement) -> str:
+    number = counted(group.number, "message")
+    if group.transport is None:
+        return f"{number} put off, which no transport was given: {group.reply}"
+    return f"{number} put off by transport {group.transport}, which said last: {group.reply}"

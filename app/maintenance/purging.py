@@ -19,7 +19,7 @@ from app.retention.periods import Stage, longest, periods, purged_by_sends
 from app.retention.slices import purge
 from app.services import Services
 
-END = 5.0
+END_SECONDS = 5.0
 """Seconds that a process waits for the last slice when it ends."""
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Purger:
             thread.start()
             self._thread = thread
 
-    def wait(self, seconds: float = END) -> bool:
+    def wait(self, seconds: float = END_SECONDS) -> bool:
         """Waits until it has ended, which it soon does when the process is asked to stop; returns whether it has."""
         if self._thread is not None:
             self._thread.join(seconds)
@@ -60,9 +60,9 @@ def purge_all(services: Services) -> None:
         moment = now()
         for stage in Stage:
             with services.database.read() as session:
-                of_accounts = periods(session, services.settings, stage)
+                account_periods = periods(session, services.settings, stage)
                 in_ranges = has_ranges(session)
-            most = longest(of_accounts)
+            most = longest(account_periods)
             if stage is Stage.RECIPIENTS and in_ranges and most is not None:
                 history.drop_before(services, moment - most)
-            purge(services, stage, purged_by_sends(of_accounts, stage, in_ranges=in_ranges), moment)
+            purge(services, stage, purged_by_sends(account_periods, stage, in_ranges=in_ranges), moment)

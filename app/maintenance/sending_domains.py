@@ -34,7 +34,7 @@ def domain_rows(session: Session, settings: Settings, domains: Sequence[Domain])
 def _row(settings: Settings, domain: Domain, keys: Sequence[DkimKey]) -> Row:
     records = records_of(settings, domain, keys)
     findings = (domain.findings or {}).get("records", [])
-    states = {(one["purpose"], one["name"], one["type"]): one for one in findings}
+    states = {(finding["purpose"], finding["name"], finding["type"]): finding for finding in findings}
     return {
         "id": domain.id,
         "name": domain.name,
@@ -44,7 +44,7 @@ def _row(settings: Settings, domain: Domain, keys: Sequence[DkimKey]) -> Row:
         "checked_time": domain.checked_time,
         "creation_time": domain.creation_time,
         **_hosts(settings, domain),
-        "records": [_record(one, states.get((one.purpose, one.name, one.type), {})) for one in records],
+        "records": [_record(record, states.get((record.purpose, record.name, record.type), {})) for record in records],
         "keys": [{name: getattr(key, name) for name in KEY_COLUMNS} for key in keys],
     }
 

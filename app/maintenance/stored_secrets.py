@@ -51,7 +51,7 @@ class StoredSecrets:
 
     def under(self, key: str) -> int:
         """How many are under the key."""
-        return sum(count for (_, one), count in self.by_key.items() if one == key)
+        return sum(count for (_, stored_key), count in self.by_key.items() if stored_key == key)
 
 
 def encrypted_columns() -> list[Column[str]]:
@@ -62,11 +62,11 @@ def encrypted_columns() -> list[Column[str]]:
 
 def count_secrets(database: Database, keys: SecretKeys) -> StoredSecrets:
     """Decrypts all of them: some 30 microseconds each."""
-    found = StoredSecrets()
+    counts = StoredSecrets()
     for column in encrypted_columns():
         for rows in _slices(database, column):
-            _note(found, column.table.name, keys, rows)
-    return found
+            _note(counts, column.table.name, keys, rows)
+    return counts
 
 
 def encrypt_anew(database: Database, keys: SecretKeys, advance: Advance) -> int:
@@ -96,12 +96,12 @@ def _slices(database: Database, column: Column[str]) -> Iterator[list[Row[int, s
         last = rows[-1][0]
 
 
-def _note(found: StoredSecrets, table: str, keys: SecretKeys, rows: list[Row[int, str]]) -> None:
+def _note(counts: StoredSecrets, table: str, keys: SecretKeys, rows: list[Row[int, str]]) -> None:
     for _, stored in rows:
         try:
-            found.by_key[table, decrypt_with_key(keys, stored)[0]] += 1
+            counts.by_key[table, decrypt_with_key(keys, stored)[0]] += 1
         except SecretUnreadable:
-            found.unreadable[table] += 1
+            counts.unreadable[table] += 1
 
 
 def _renewed(keys: SecretKeys, rows: list[Row[int, str]]) -> list[dict[str, object]]:
@@ -122,9 +122,9 @@ def _write(database: Database, column: Column[str], renewed: list[dict[str, obje
     is_same = _key(column) == bindparam("row"), column == bindparam("was")
     statement = update(column.table).where(*is_same).values({column.name: bindparam("new")})
     written = 0
-    for one in renewed:
+    for row in renewed:
         with database.write() as transaction:
-            written += transaction.connection().execute(statement, one).rowcount
+            written += transaction.connection().execute(statement, row).rowcount
     return written
 
 
@@ -137,17 +137,17 @@ def _key(column: Column[str]) -> Column[int]:
 # Rotating SECRET_KEY: no secret is encrypted under a key that a running process does not know
 # (docs/secrets.md#rotating-secret_key).
 
-WAIT = 60.0
+WAIT_SECONDS = 60.0
 """Seconds for which the heartbeats of running processes are waited for."""
-PAUSE = 0.5
+PAUSE_SECONDS = 0.5
 
 
-class NotPossible(Exception):
+class RotationRefused(Exception):
     """The keys cannot be rotated or retired now; the text is one line for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class Rotation:
     """The key that everything is encrypted under now. `written` secrets were not before."""
 
     key: str
@@ -160,8 +160,8 @@ def processes_by_key(database: Database) -> list[tuple[RunningProcess, SecretKey
     """The processes that run, each with the short fingerprints of the keys that it knows; it signs with the first."""
     with database.read() as session:
         statement = select(RunningProcess).where(RunningProcess.seen_time > now() - SILENT)
-        found = list(session.scalars(statement.order_by(RunningProcess.name)))
-    return [(one, tuple(filter(None, (one.secret_keys or "").split(",")))) for one in found]
+        processes = list(session.scalars(statement.order_by(RunningProcess.name)))
+    return [(process, tuple(filter(None, (process.secret_keys or "").split(",")))) for process in processes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,9 @@ class Progress:
     advance: Advance
 
 
-def rotate(services: Services, progress: Progress) -> Rotated:
+def rotate(services: Services, progress: Progress) -> Rotation:
     """Encrypts all secrets under SECRET_KEY. A generated key is first replaced by a new one, unless an earlier rotation
-    is unfinished. Raises `NotPossible`, `OSError`."""
+    is unfinished. Raises `RotationRefused`, `OSError`."""
     settings, database = services.settings, services.database
     generated = generated_keys(settings.data_dir)
     keys = settings.secret_keys
@@ -182,7 +182,7 @@ def rotate(services: Services, progress: Progress) -> Rotated:
     if is_generated:
         keys = tuple(dict.fromkeys((*generated, *keys)))
     elif len(keys) == 1:
-        raise NotPossible(
+        raise RotationRefused(
             "SECRET_KEY has no fallbacks: add the new key to SECRET_KEY_FALLBACKS of all processes, restart them, then "
             "exchange the two"
         )
@@ -195,7 +195,7 @@ def rotate(services: Services, progress: Progress) -> Rotated:
         if any(map(count_secrets(database, keys).under, keys[1:])):
             record_at_once(database, Act("secret_key.rotated", object_id=short_fingerprint(keys[0])))
     written = encrypt_anew(database, keys, progress.advance)
-    return Rotated(keys[0], is_new, written, count_secrets(database, keys))
+    return Rotation(keys[0], is_new, written, count_secrets(database, keys))
 
 
 def _introduced(services: Services, keys: SecretKeys, generated: SecretKeys, progress: Progress) -> SecretKeys:
@@ -213,17 +213,17 @@ def _introduced(services: Services, keys: SecretKeys, generated: SecretKeys, pro
 
 
 def _wait_until_known(database: Database, key: str, progress: Progress) -> None:
-    name, deadline, told = short_fingerprint(key), time.monotonic() + WAIT, False
+    name, deadline, told = short_fingerprint(key), time.monotonic() + WAIT_SECONDS, False
     while True:
-        without = [one for one, known in processes_by_key(database) if name not in known]
+        without = [process for process, fingerprints in processes_by_key(database) if name not in fingerprints]
         if not without:
             return
         if time.monotonic() > deadline:
-            raise NotPossible(_reason(name, without))
+            raise RotationRefused(_reason(name, without))
         if not told:
             progress.waiting(f"waiting until all running processes know the key {name}")
             told = True
-        time.sleep(PAUSE)
+        time.sleep(PAUSE_SECONDS)
 
 
 def _reason(name: str, without: list[RunningProcess]) -> str:
@@ -236,27 +236,29 @@ def _reason(name: str, without: list[RunningProcess]) -> str:
 
 
 def check_retirable(services: Services, key: str) -> None:
-    """Raises `NotPossible` while the key is still needed for more than verifying."""
+    """Raises `RotationRefused` while the key is still needed for more than verifying."""
     keys, name = services.settings.secret_keys, short_fingerprint(key)
     generated = generated_keys(services.settings.data_dir)
     if key in (keys[0], *generated[:1]):
-        raise NotPossible(f"{name} is the key that signs and encrypts; rotate first")
+        raise RotationRefused(f"{name} is the key that signs and encrypts; rotate first")
     if remaining := count_secrets(services.database, keys).under(key):
-        raise NotPossible(
+        raise RotationRefused(
             f"encrypted under {name}: {remaining} of the stored secrets; run `{COMMAND_LINE} secrets rotate` first"
         )
-    for process, known in processes_by_key(services.database):
-        if known[:1] == (name,):
-            raise NotPossible(f"the process {process.name} ({process.roles}) still signs with {name}: restart it first")
+    for process, fingerprints in processes_by_key(services.database):
+        if fingerprints[:1] == (name,):
+            raise RotationRefused(
+                f"the process {process.name} ({process.roles}) still signs with {name}: restart it first"
+            )
 
 
 def retire(services: Services, key: str) -> bool:
-    """Forgets a generated key; returns whether it was one. Raises `NotPossible`, `OSError`."""
+    """Forgets a generated key; returns whether it was one. Raises `RotationRefused`, `OSError`."""
     check_retirable(services, key)
     folder = services.settings.data_dir
     generated = generated_keys(folder)
     if key not in generated:
         return False
     record_at_once(services.database, Act("secret_key.retired", object_id=short_fingerprint(key)))
-    write_generated_keys(folder, tuple(one for one in generated if one != key))
+    write_generated_keys(folder, tuple(generated_key for generated_key in generated if generated_key != key))
     return True

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from app.accounts.signing_keys import RETIRED_KEYS_KEPT
+from app.accounts.signing_keys import RETIRED_KEY_LIFETIME
 from app.audit.seals import keep_checkpoints
 from app.automations.run_states import HAS_ENDED
 from app.clock import now
@@ -97,7 +97,7 @@ NO_OWNER: Owner = None, None
 """All rows, whosever they are."""
 
 
-class Aged(NamedTuple):
+class AgingRows(NamedTuple):
     """Rows that age: `order` is an index that begins with the account or the webhook whose rows they are, and in which
     the oldest come first."""
 
@@ -109,55 +109,59 @@ class Aged(NamedTuple):
 
     def default(self, settings: Settings) -> timedelta | None:
         """The retention of an account that has none of its own; None: for ever."""
-        found: timedelta | None = getattr(settings, self.setting)
-        return found
+        retention: timedelta | None = getattr(settings, self.setting)
+        return retention
 
-    def own(self, session: Session) -> dict[int, timedelta | None]:
+    def periods_of_accounts(self, session: Session) -> dict[int, timedelta | None]:
         """The retentions of the accounts that have one of their own."""
         column = getattr(Account, self.setting)
         rows = session.execute(select(Account.id, column).where(column.is_not(None)))
         return {account_id: parse_retention(text) for account_id, text in rows}
 
 
-CAPTURED = Aged(
+CAPTURED_MESSAGES = AgingRows(
     CapturedMessage,
     CapturedMessage.captured_time,
     (CapturedMessage.account_id, CapturedMessage.captured_time, CapturedMessage.id),
     "retain_captured",
 )
-ATTEMPTS = Aged(WebhookAttempt, WebhookAttempt.time, (WebhookAttempt.webhook_id, WebhookAttempt.id), "retain_logs")
-AUDIT = Aged(AuditEntry, AuditEntry.time, (AuditEntry.account_id, AuditEntry.time, AuditEntry.id), "retain_audit")
+WEBHOOK_ATTEMPTS = AgingRows(
+    WebhookAttempt, WebhookAttempt.time, (WebhookAttempt.webhook_id, WebhookAttempt.id), "retain_logs"
+)
+AUDIT_ENTRIES = AgingRows(
+    AuditEntry, AuditEntry.time, (AuditEntry.account_id, AuditEntry.time, AuditEntry.id), "retain_audit"
+)
 
 
-def delete_aged(services: Services, aged: Aged) -> int:
+def delete_aged(services: Services, aged: AgingRows) -> int:
     """Deletes the rows past the retention of their account, in chunks; returns their number."""
     default, moment, total = aged.default(services.settings), now(), 0
     with services.database.read() as session:
-        own = aged.own(session)
-        owners = list(_owners(session, aged)) if own else [NO_OWNER]
+        periods = aged.periods_of_accounts(session)
+        owners = list(_owners(session, aged)) if periods else [NO_OWNER]
     for is_owner, account_id in owners:
-        retention = default if account_id is None else own.get(account_id, default)
+        retention = default if account_id is None else periods.get(account_id, default)
         if retention is not None:
             total += _delete(services, aged, is_owner, moment - retention)
     return total
 
 
-def _owners(session: Session, aged: Aged) -> Iterator[Owner]:
+def _owners(session: Session, aged: AgingRows) -> Iterator[Owner]:
     """Each account or webhook: also of accounts that were deleted, and of none."""
     owner = aged.order[0]
-    if aged is ATTEMPTS:
+    if aged is WEBHOOK_ATTEMPTS:
         for webhook_id, account_id in session.execute(select(Webhook.id, Webhook.account_id).order_by(Webhook.id)):
             yield owner == webhook_id, account_id
         return
     if table_of(aged.model).c.account_id.nullable:
         yield owner.is_(None), None
-    found = session.scalar(select(func.min(owner)))
-    while found is not None:
-        yield owner == found, found
-        found = session.scalar(select(func.min(owner)).where(owner > found))
+    owner_id = session.scalar(select(func.min(owner)))
+    while owner_id is not None:
+        yield owner == owner_id, owner_id
+        owner_id = session.scalar(select(func.min(owner)).where(owner > owner_id))
 
 
-def _delete(services: Services, aged: Aged, is_owner: ColumnElement[bool] | None, limit: datetime) -> int:
+def _delete(services: Services, aged: AgingRows, is_owner: ColumnElement[bool] | None, limit: datetime) -> int:
     total = 0
     while not services.stopping.is_set():
         liveness.report()
@@ -167,14 +171,14 @@ def _delete(services: Services, aged: Aged, is_owner: ColumnElement[bool] | None
             break
         table = table_of(aged.model)
         with services.database.write() as transaction:
-            if aged is AUDIT:
+            if aged is AUDIT_ENTRIES:
                 keep_checkpoints(transaction, services.settings.secret_keys, ids)
             transaction.connection().execute(delete(table).where(in_json(table.c.id, ids)))
         total += len(ids)
     return total
 
 
-def _oldest(session: Session, aged: Aged, is_owner: ColumnElement[bool] | None, limit: datetime) -> Sequence[int]:
+def _oldest(session: Session, aged: AgingRows, is_owner: ColumnElement[bool] | None, limit: datetime) -> Sequence[int]:
     """Of the next rows those that are old: where none is, the ones behind them are not read."""
     row_id = table_of(aged.model).c.id
     if is_owner is None:
@@ -205,31 +209,33 @@ def delete_beyond_limit(services: Services) -> None:
 
 def _last_beyond_limit(services: Services, account_id: int) -> int | None:
     """The newest message that goes; None if the account has no more than it may have."""
-    of_account = select(CapturedMessage.id).where(CapturedMessage.account_id == account_id)
-    newest = of_account.order_by(CapturedMessage.id.desc())
+    captured_ids = select(CapturedMessage.id).where(CapturedMessage.account_id == account_id)
+    newest = captured_ids.order_by(CapturedMessage.id.desc())
     with services.database.read() as session:
         return session.scalars(newest.offset(services.settings.test_inbox_messages).limit(1)).first()
 
 
 def _delete_captured(services: Services, account_id: int, last: int) -> int:
-    of_account = select(CapturedMessage.id).where(CapturedMessage.account_id == account_id, CapturedMessage.id <= last)
-    oldest = of_account.order_by(CapturedMessage.id).limit(CHUNK)
+    captured_ids = select(CapturedMessage.id).where(
+        CapturedMessage.account_id == account_id, CapturedMessage.id <= last
+    )
+    oldest = captured_ids.order_by(CapturedMessage.id).limit(CHUNK)
     with services.database.write() as transaction:
         statement = delete(CapturedMessage).where(CapturedMessage.id.in_(oldest))
         result: CursorResult[Any] = transaction.connection().execute(statement)
         return result.rowcount
 
 
-BACKOFFS_KEPT = timedelta(days=1)
+BACKOFF_RETENTION = timedelta(days=1)
 """A back-off is kept this long after its end, so that the next one is longer; and as long what a relay has refused,
 after the last refusal."""
-PART_OF_A_DAY = timedelta(days=1)
+FIRST_DAY_MARGIN = timedelta(days=1)
 """Counts by hour are kept for one more day, so that those of the first day are complete."""
-ENDED = timedelta()
+NO_RETENTION = timedelta()
 """Links and sessions of the console are of no use after their end."""
-OVERDUE = timedelta(hours=1)
+OVERDUE_AFTER = timedelta(hours=1)
 """Entries of the send queue that have been due for longer are checked."""
-HOLDS_NO_PLACE = HAS_ENDED, AutomationRun.entry_key != literal_column("0", BigInteger)
+MAY_ENTER_AGAIN = HAS_ENDED, AutomationRun.entry_key != literal_column("0", BigInteger)
 """Runs that have ended and whose contacts may enter again; the others keep them from it. Written as in the index."""
 
 
@@ -311,23 +317,23 @@ def _clean(services: Services) -> None:
     settings = services.settings
     logs = settings.retain_logs
     _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, settings.retain_idempotency)
-    _delete_aged(services, ATTEMPTS)
-    _delete_aged(services, CAPTURED)
+    _delete_aged(services, WEBHOOK_ATTEMPTS)
+    _delete_aged(services, CAPTURED_MESSAGES)
     delete_beyond_limit(services)
     _delete_older(services, TriggerFiring, TriggerFiring.time, logs)
     _delete_older(services, InboundRecord, InboundRecord.time, logs)
     _delete_older(services, DomainReport, DomainReport.time, logs)
     _delete_older(services, HookToken, HookToken.time, logs)
-    _delete_older(services, DkimKey, DkimKey.retired_time, RETIRED_KEYS_KEPT)
+    _delete_older(services, DkimKey, DkimKey.retired_time, RETIRED_KEY_LIFETIME)
     _delete_older(services, ContactImport, ContactImport.last_modified_time, logs)
     _delete_older(services, BulkAction, BulkAction.end_time, logs)
-    _delete_older(services, HourlyCount, HourlyCount.hour, None if logs is None else logs + PART_OF_A_DAY)
-    _delete_older(services, AutomationRun, AutomationRun.end_time, logs, *HOLDS_NO_PLACE)
-    _delete_older(services, DomainBackoff, DomainBackoff.until_time, BACKOFFS_KEPT)
-    _delete_older(services, RelayRefusal, RelayRefusal.last_time, BACKOFFS_KEPT)
-    _delete_older(services, ConsoleLink, ConsoleLink.end_time, ENDED)
-    _delete_older(services, ConsoleSession, ConsoleSession.end_time, ENDED)
-    _delete_aged(services, AUDIT)
+    _delete_older(services, HourlyCount, HourlyCount.hour, None if logs is None else logs + FIRST_DAY_MARGIN)
+    _delete_older(services, AutomationRun, AutomationRun.end_time, logs, *MAY_ENTER_AGAIN)
+    _delete_older(services, DomainBackoff, DomainBackoff.until_time, BACKOFF_RETENTION)
+    _delete_older(services, RelayRefusal, RelayRefusal.last_time, BACKOFF_RETENTION)
+    _delete_older(services, ConsoleLink, ConsoleLink.end_time, NO_RETENTION)
+    _delete_older(services, ConsoleSession, ConsoleSession.end_time, NO_RETENTION)
+    _delete_aged(services, AUDIT_ENTRIES)
     _delete_entries_without_recipient(services, known_begin(services.redis))
     if sends := history.delete_sends_before_history(services):
         logger.info("cleaned sends", extra={"rows": sends})
@@ -335,7 +341,7 @@ def _clean(services: Services) -> None:
     services.database.refresh_statistics()
 
 
-def _delete_aged(services: Services, aged: Aged) -> None:
+def _delete_aged(services: Services, aged: AgingRows) -> None:
     if total := delete_aged(services, aged):
         logger.info("cleaned %s", aged.model.__tablename__, extra={"rows": total})
 
@@ -363,7 +369,7 @@ def _delete_older(
 def _delete_entries_without_recipient(services: Services, begin: QueueBegin) -> None:
     """They would be claimed in vain for ever, or stay uncertain. Only the oldest entries are checked, since those with
     a recipient leave the queue."""
-    overdue = now() - OVERDUE
+    overdue = now() - OVERDUE_AFTER
     queued = and_(IS_READY, QueueEntry.ready_time >= begin.ready, QueueEntry.ready_time < overdue)
     uncertain = and_(entry_in_state(RecipientState.UNCERTAIN), QueueEntry.due_time < overdue)
     with services.database.write() as transaction:
@@ -371,8 +377,10 @@ def _delete_entries_without_recipient(services: Services, begin: QueueBegin) -> 
             *transaction.scalars(_recipient_ids(queued).order_by(QueueEntry.ready_time).limit(CHUNK)),
             *transaction.scalars(_recipient_ids(uncertain).order_by(QueueEntry.due_time).limit(CHUNK)),
         ]
-        found = set(transaction.scalars(select(Recipient.id).where(in_json(Recipient.id, oldest)))) if oldest else set()
-        left = [recipient_id for recipient_id in oldest if recipient_id not in found]
+        existing = (
+            set(transaction.scalars(select(Recipient.id).where(in_json(Recipient.id, oldest)))) if oldest else set()
+        )
+        left = [recipient_id for recipient_id in oldest if recipient_id not in existing]
         delete_queue_entries(transaction, left)
     if left:
         logger.warning("deleted queue entries without a recipient", extra={"rows": len(left)})

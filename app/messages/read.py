@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import MESSAGE_TYPES
 from app.db.models import Message
-from app.db.public_ids import has_id, shown
+from app.db.public_ids import has_id, public_id
 from app.ids import existing, shown_id
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
@@ -28,7 +28,7 @@ KINDS = {
     "last_modified_time": FilterType.TIMESTAMP,
 }
 PROPERTIES = {
-    "id": Property(shown(Message.id)),
+    "id": Property(public_id(Message.id)),
     "name": Property(Message.name),
     "type": Property(Message.type),
     "subject": Property(Message.subject),
@@ -40,7 +40,7 @@ PROPERTIES = {
     "last_modified_time": Property(Message.last_modified_time, as_timestamp),
 }
 CONTENT_PROPERTIES = {
-    "message_id": Property(shown(Message.id)),
+    "message_id": Property(public_id(Message.id)),
     "body_html": Property(Message.body_html),
     "body_text": Property(Message.body_text),
 }

@@ -11,7 +11,7 @@ from dns.resolver import NXDOMAIN, Answer, NoAnswer, Resolver
 
 from app.settings import Settings
 
-SECONDS = 10.0
+QUERY_SECONDS = 10.0
 """For one query, all attempts together."""
 
 LookUp = Callable[[str, str], Sequence[str]]
@@ -36,7 +36,7 @@ def look_up_with(settings: Settings, seconds: float) -> LookUp:
         if left <= 0:
             raise NoTime(f"no answer within the {seconds:g} seconds for all records")  # type: ignore[no-untyped-call]
         try:
-            answer = resolver.resolve(name, type_, lifetime=min(SECONDS, left), search=False)
+            answer = resolver.resolve(name, type_, lifetime=min(QUERY_SECONDS, left), search=False)
         except (NXDOMAIN, NoAnswer):
             return []
         return _texts(answer)
@@ -47,5 +47,6 @@ def look_up_with(settings: Settings, seconds: float) -> LookUp:
 def _texts(answer: Answer) -> list[str]:
     """The texts of the records; the strings of one are concatenated (RFC 7208, 3.3)."""
     return [
-        b"".join(one.strings).decode("utf-8", "replace") if isinstance(one, TXTBase) else str(one) for one in answer
+        b"".join(record.strings).decode("utf-8", "replace") if isinstance(record, TXTBase) else str(record)
+        for record in answer
     ]

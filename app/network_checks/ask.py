@@ -18,9 +18,9 @@ from app.services import Services
 
 Kind = Literal["domain", "webhook"]
 
-MOST_OPEN = 20
+MAX_OPEN_CHECKS = 20
 """Checks of an account that wait or run: they run one at a time."""
-RENEWED = 2
+RENEWAL_SECONDS = 2
 """Seconds after which a page that shows a check under way is renewed."""
 
 
@@ -29,9 +29,11 @@ def ask(transaction: Transaction, services: Services, kind: Kind, account_id: in
     with too many that are."""
     if is_under_way(transaction, kind, account_id, object_id):
         return
-    of_account = select(func.count()).select_from(NetworkCheck).where(NetworkCheck.account_id == account_id)
-    if (transaction.scalar(of_account) or 0) >= MOST_OPEN:
-        raise ServiceError("conflict", detail=f"{MOST_OPEN} checks are under way: wait until one of them has ended.")
+    open_checks = select(func.count()).select_from(NetworkCheck).where(NetworkCheck.account_id == account_id)
+    if (transaction.scalar(open_checks) or 0) >= MAX_OPEN_CHECKS:
+        raise ServiceError(
+            "conflict", detail=f"{MAX_OPEN_CHECKS} checks are under way: wait until one of them has ended."
+        )
     row = {
         **{"account_id": account_id, "kind": kind, "object_id": object_id},
         **{"asked_by": current_actor().name, "creation_time": now()},
@@ -42,5 +44,5 @@ def ask(transaction: Transaction, services: Services, kind: Kind, account_id: in
 
 def is_under_way(session: Session, kind: Kind, account_id: int, object_id: int) -> bool:
     """Whether a check of the object waits or runs."""
-    of_object = NetworkCheck.account_id == account_id, NetworkCheck.kind == kind, NetworkCheck.object_id == object_id
-    return session.scalars(select(NetworkCheck.id).where(*of_object)).first() is not None
+    is_of_object = NetworkCheck.account_id == account_id, NetworkCheck.kind == kind, NetworkCheck.object_id == object_id
+    return session.scalars(select(NetworkCheck.id).where(*is_of_object)).first() is not None

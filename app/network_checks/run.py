@@ -26,18 +26,18 @@ from app.events.registration import check_webhook, give_up_webhook
 from app.maintenance.domain_check import verify_domain
 from app.services import Services
 
-AT_ONCE = 4
+MAX_CONCURRENT_CHECKS = 4
 """Checks that a process runs at the same time, of different accounts."""
-LEASE = 60.0
+LEASE_SECONDS = 60.0
 """Seconds; a check has ended long before, since it has a deadline."""
-ACCOUNTS = 20
+MAX_ACCOUNTS_TRIED = 20
 """That are tried when a check is claimed: others may hold those before."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Claimed:
+class _ClaimedCheck:
     id: int
     account_id: int
     kind: str
@@ -61,7 +61,7 @@ class NetworkChecker:
     def start(self) -> None:
         """Begins the checks that may begin, as far as there are threads; these go on with further ones."""
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        while len(self._threads) < AT_ONCE and (check := _next(self._services)):
+        while len(self._threads) < MAX_CONCURRENT_CHECKS and (check := _next(self._services)):
             thread = threading.Thread(target=self._run, args=(check,), name="network-check", daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -71,8 +71,8 @@ class NetworkChecker:
         for thread in self._threads:
             thread.join()
 
-    def _run(self, first: _Claimed) -> None:
-        check: _Claimed | None = first
+    def _run(self, first: _ClaimedCheck) -> None:
+        check: _ClaimedCheck | None = first
         try:
             while check is not None:
                 _carry_out(self._services, check)
@@ -81,7 +81,7 @@ class NetworkChecker:
             log_failure(logger, "a check was interrupted, and begins again within a minute", error)
 
 
-def _carry_out(services: Services, check: _Claimed) -> None:
+def _carry_out(services: Services, check: _ClaimedCheck) -> None:
     actor = replace(service_actor(), via=f"asked for by {check.asked_by}")
     with acting(actor):
         try:
@@ -93,14 +93,14 @@ def _carry_out(services: Services, check: _Claimed) -> None:
             if check.kind == "webhook":
                 give_up_webhook(services, check.account_id, check.object_id)
     with services.database.write() as transaction:
-        own = NetworkCheck.id == check.id, NetworkCheck.lease_time == check.lease_time
-        transaction.execute(delete(NetworkCheck).where(*own))
+        is_claimed = NetworkCheck.id == check.id, NetworkCheck.lease_time == check.lease_time
+        transaction.execute(delete(NetworkCheck).where(*is_claimed))
 
 
-def _check_domain(services: Services, check: _Claimed) -> None:
+def _check_domain(services: Services, check: _ClaimedCheck) -> None:
     with services.database.read() as session:
-        of_account = select(Domain.name).where(Domain.account_id == check.account_id, Domain.id == check.object_id)
-        name = session.scalars(of_account).first()
+        statement = select(Domain.name).where(Domain.account_id == check.account_id, Domain.id == check.object_id)
+        name = session.scalars(statement).first()
     if name is not None:
         try:
             verify_domain(services, check.account_id, name)
@@ -108,14 +108,14 @@ def _check_domain(services: Services, check: _Claimed) -> None:
             logger.info("a domain was deleted while it was checked", extra={"account_id": check.account_id})
 
 
-def _check_webhook(services: Services, check: _Claimed) -> None:
+def _check_webhook(services: Services, check: _ClaimedCheck) -> None:
     check_webhook(services, check.account_id, check.object_id)
 
 
-CHECKS: Mapping[str, Callable[[Services, _Claimed], None]] = {"domain": _check_domain, "webhook": _check_webhook}
+CHECKS: Mapping[str, Callable[[Services, _ClaimedCheck], None]] = {"domain": _check_domain, "webhook": _check_webhook}
 
 
-def _next(services: Services) -> _Claimed | None:
+def _next(services: Services) -> _ClaimedCheck | None:
     """The next check, under a lease. The query takes no write lock; most of the time there is nothing to claim."""
     with services.database.read() as session:
         if not has_due(session):
@@ -131,20 +131,20 @@ def _may_begin() -> ColumnElement[bool]:
     return and_(NetworkCheck.kind.in_(CHECKS), unleased, ~runs)
 
 
-def _claim(transaction: Transaction) -> _Claimed | None:
+def _claim(transaction: Transaction) -> _ClaimedCheck | None:
     """Of each account one that was never begun comes first, so that one which ends its process keeps no other waiting.
     The lock of the account keeps two processes from claiming two checks of it."""
     waiting = select(NetworkCheck.account_id).where(_may_begin()).group_by(NetworkCheck.account_id)
-    for account_id in transaction.scalars(waiting.order_by(func.min(NetworkCheck.id)).limit(ACCOUNTS)).all():
-        own = select(Account.id).where(Account.id == account_id)
-        if transaction.scalars(own.with_for_update(key_share=True, skip_locked=True)).first() is None:
+    for account_id in transaction.scalars(waiting.order_by(func.min(NetworkCheck.id)).limit(MAX_ACCOUNTS_TRIED)).all():
+        account_row = select(Account.id).where(Account.id == account_id)
+        if transaction.scalars(account_row.with_for_update(key_share=True, skip_locked=True)).first() is None:
             continue
-        of_account = select(NetworkCheck).where(NetworkCheck.account_id == account_id, _may_begin())
+        checks = select(NetworkCheck).where(NetworkCheck.account_id == account_id, _may_begin())
         order = NetworkCheck.lease_time.is_not(None), NetworkCheck.id
-        check = transaction.scalars(of_account.order_by(*order).limit(1)).first()
+        check = transaction.scalars(checks.order_by(*order).limit(1)).first()
         if check is not None:
-            check.lease_time = seconds_from_now(LEASE)
+            check.lease_time = seconds_from_now(LEASE_SECONDS)
             transaction.flush()
             columns = (check.id, check.account_id, check.kind, check.object_id, check.asked_by, check.lease_time)
-            return _Claimed(*columns)
+            return _ClaimedCheck(*columns)
     return None

@@ -14,7 +14,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
-from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
+from app.contacts.blocked import COMPLAINT, PERMANENT_BOUNCE, TEMPORARY_BOUNCES
 from app.contacts.delete import delete_contacts
 from app.contacts.subscriptions import SUBSCRIBED_COLUMNS, lock_subscriptions
 from app.db.address_forms import find_digests
@@ -49,13 +49,13 @@ from app.privacy.place import (
 )
 from app.services import Services
 
-OWN_REASONS = (PERMANENT, TEMPORARY, COMPLAINT)
+SERVICE_REASONS = (PERMANENT_BOUNCE, TEMPORARY_BOUNCES, COMPLAINT)
 """Reasons that are our words; any other may have been written about the person."""
 OTHER_REASON = "blocked"
 _UNSYNCHRONIZED = {"synchronize_session": False}
 
 
-NAMING = tuple(emptied(Send, "named_in_sends"))
+ADDRESS_COLUMNS_OF_SEND = tuple(emptied(Send, "named_in_sends"))
 """Columns of a send with the address for replies or for a blind copy."""
 
 
@@ -63,7 +63,7 @@ def _sends_naming(session: Session, person: Person) -> Iterator[Rows]:
     """Sends with the address, page by page, each of the columns by its index; a send may come twice."""
     if person.kind != "email":
         return
-    columns: tuple[Any, ...] = (Send.id, Send.creation_time, *(getattr(Send, name) for name in NAMING))
+    columns: tuple[Any, ...] = (Send.id, Send.creation_time, *(getattr(Send, name) for name in ADDRESS_COLUMNS_OF_SEND))
     for column in columns[2:]:
         key = func.lower(column)
         named = Send.account_id == person.account_id, key.in_(person.forms), column.is_not(None)
@@ -73,7 +73,7 @@ def _sends_naming(session: Session, person: Person) -> Iterator[Rows]:
 def _remove_from_sends(transaction: Transaction, _services: Services, person: Person, rows: Rows) -> int:
     """Removes the address from the sends."""
     columns, ids = table_of(Send).c, [row.id for row in rows]
-    for name in NAMING:
+    for name in ADDRESS_COLUMNS_OF_SEND:
         chosen = in_json(columns.id, ids), func.lower(columns[name]).in_(person.forms)
         transaction.connection().execute(update(table_of(Send)).where(*chosen).values({name: None}))
     return len(rows)
@@ -97,7 +97,10 @@ def _forget_contacts(transaction: Transaction, services: Services, person: Perso
     for list_id, contact_id in transaction.execute(select(Contact.list_id, Contact.id).where(*chosen)):
         by_list[list_id].append(contact_id)
     lists = [(get_list(transaction, person.account_id, list_id), ids) for list_id, ids in sorted(by_list.items())]
-    return sum(delete_contacts(transaction, one, ids, allow_system=True, has_entry=True) for one, ids in lists)
+    return sum(
+        delete_contacts(transaction, contact_list, ids, allow_system=True, has_entry=True)
+        for contact_list, ids in lists
+    )
 
 
 # Suppressions.
@@ -151,7 +154,9 @@ def _keep_as_digests(transaction: Transaction, _services: Services, person: Pers
         return 0
     written = next(iter(digests))  # that of the normalized form
     common: dict[str, Any] = {"account_id": person.account_id, "kind": person.kind, "creation_time": this_second()}
-    insert_new_rows(transaction, Unsubscriber, [{**common, "address": written, "list_id": one} for one in lists])
+    insert_new_rows(
+        transaction, Unsubscriber, [{**common, "address": written, "list_id": list_id} for list_id in lists]
+    )
     if reasons:
         insert_new_rows(transaction, BlockedAddress, [{**common, "address": written, "reason": _kept_reason(reasons)}])
     return len(lists) + len(reasons)
@@ -160,7 +165,7 @@ def _keep_as_digests(transaction: Transaction, _services: Services, person: Pers
 def _kept_reason(reasons: Sequence[str]) -> str:
     """Of an address that was blocked in several forms, the one that weighs most."""
     reason = COMPLAINT if COMPLAINT in reasons else reasons[0]
-    return reason if reason in OWN_REASONS else OTHER_REASON
+    return reason if reason in SERVICE_REASONS else OTHER_REASON
 
 
 def kept_digests(session: Session, person: Person) -> dict[str, int]:
@@ -178,7 +183,7 @@ def kept_digests(session: Session, person: Person) -> dict[str, int]:
 
 # As places.
 
-SMALL = (
+SMALL_PLACES = (
     place_of_addresses(
         "parts_of_replies",
         "parts of long replies by text message",

@@ -27,12 +27,12 @@ def export_person(
 ) -> Iterator[Found] | None:
     """Everything, account by account and in the order of the places, those without rows left out; None if nothing is
     held. The accounts are as in `forget`. It is recorded before the first page is handed out."""
-    found = _pages(services, account_ids, kind, address)
-    first = next(found, None)
+    pages = _pages(services, account_ids, kind, address)
+    first = next(pages, None)
     if first is None:
         return None
     record_act_on_person(services, "person.exported", account_ids, kind, address, everywhere=everywhere)
-    return chain([first], found)
+    return chain([first], pages)
 
 
 def _pages(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Iterator[Found]:
@@ -50,13 +50,13 @@ def _pages(services: Services, account_ids: Sequence[int], kind: AddressKind, ad
 # What is held about a person as one JSON document, made page by page (docs/privacy.md#handing-out).
 
 
-def document(kind: str, address: str, found: Iterable[Found]) -> Iterator[str]:
+def document(kind: str, address: str, pages_of_rows: Iterable[Found]) -> Iterator[str]:
     """One JSON object in parts: account -> place -> rows."""
     head = {"address": address, "kind": kind, "time": timestamp(now())}
     yield f'{_json(head)[:-1]},\n"accounts": {{'
-    for number, (account, of_account) in enumerate(groupby(found, itemgetter(0))):
+    for number, (account, account_pages) in enumerate(groupby(pages_of_rows, itemgetter(0))):
         yield f"{',' if number else ''}\n{_json(account)}: {{"
-        for place_number, (place, pages) in enumerate(groupby(of_account, itemgetter(1))):
+        for place_number, (place, pages) in enumerate(groupby(account_pages, itemgetter(1))):
             yield f"{',' if place_number else ''}\n{_json(place)}: ["
             yield from _rows(pages)
             yield "]"

@@ -16,7 +16,7 @@ from app.transports.base import TransportUrlError
 from app.transports.email import relay_urls
 from app.transports.urls import folder_path
 
-NAMES = ("{}.eml", "{}-bcc.eml", "{}.json")
+FILE_NAMES = ("{}.eml", "{}-bcc.eml", "{}.json")
 """What transports call the files of the message with a uuid."""
 
 
@@ -44,19 +44,19 @@ def _folders(urls: Iterable[str]) -> Iterator[Path]:
 
 def files_of(folders: Iterable[Path], uuid: str) -> list[Path]:
     """The files of the recipient with that uuid."""
-    paths = (folder / name.format(uuid) for folder in folders for name in NAMES)
+    paths = (folder / name.format(uuid) for folder in folders for name in FILE_NAMES)
     return [path for path in paths if path.is_file()]
 
 
 def journals_naming(services: Services, person: Person) -> list[str]:
     """The names of this machine's journals that have a result of the person's: they are emptied as soon as the results
     are in the database."""
-    found = []
+    names = []
     for path in sorted(journal_folder(services.settings).glob(f"*{JOURNAL_SUFFIX}")):
         try:
             text = path.read_bytes().decode("utf-8", "replace")
         except FileNotFoundError:
             continue
         if person.is_named_in(text):
-            found.append(path.name)
-    return found
+            names.append(path.name)
+    return names

@@ -28,16 +28,16 @@ from app.privacy.recipients import being_handed_over, count_received
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.services import Services
 
-LOOK_AGAIN = 0.2
+LOOK_INTERVAL = 0.2
 """Seconds between two looks at messages that are being handed over."""
-MOST_ROUNDS = 20
+MAX_ROUNDS = 20
 """Of rounds that each found something: somebody goes on writing to the address."""
 
 Advance = Callable[[int], None]
 
 
 @dataclass(slots=True)
-class Forgotten:
+class ForgetReport:
     """What was removed, and what is left."""
 
     removed: Counter[str] = field(default_factory=Counter)
@@ -64,14 +64,14 @@ def forget(
     wait: float,
     everywhere: bool = False,
     advance: Advance = lambda _: None,
-) -> Forgotten:
+) -> ForgetReport:
     """Removes the person from these accounts, which are those of the first and its test account, or of everybody.
     Messages that are being handed over are finished first: they are waited for so many seconds. `advance` is called
     with the number of what was removed."""
     record_act_on_person(services, "person.forgotten", account_ids, kind, address, everywhere=everywhere)
-    forgotten, end = Forgotten(), time.monotonic() + wait
+    forgotten, end = ForgetReport(), time.monotonic() + wait
     eraser, done = Eraser(services, WriteTurns(services.database)), dict[int, Person]()
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         removed: Counter[str] = Counter()
         forgotten.in_flight, forgotten.journals = [], []
         for session, person in _people(services, account_ids, kind, address):
@@ -138,7 +138,7 @@ def _erase(eraser: Eraser, person: Person) -> Counter[str]:
     return +removed
 
 
-def _look_for_rest(services: Services, session: Session, person: Person, forgotten: Forgotten) -> None:
+def _look_for_rest(services: Services, session: Session, person: Person, forgotten: ForgetReport) -> None:
     """What a dead worker of this machine has left is taken over here: perhaps no other runs."""
     forgotten.in_flight += being_handed_over(session, person)
     forgotten.journals += journals_naming(services, person)
@@ -148,4 +148,4 @@ def _look_for_rest(services: Services, session: Session, person: Person, forgott
 
 def _wait(services: Services, end: float) -> bool:
     """Waits a moment; returns whether there is still time."""
-    return not services.stopping.wait(LOOK_AGAIN) and time.monotonic() < end
+    return not services.stopping.wait(LOOK_INTERVAL) and time.monotonic() < end

@@ -24,7 +24,7 @@ from app.db.expressions import in_json
 from app.db.models import Account, Contact, Recipient
 from app.recipients.filters import sent_to
 
-PLAIN = re.compile(r"[a-z0-9@._+-]+")
+PLAIN_PART = re.compile(r"[a-z0-9@._+-]+")
 """A part of an address that stands the same in every text: nothing in it is escaped in JSON."""
 
 
@@ -63,10 +63,10 @@ class Person:
 
     def includes(self, other: Person) -> bool:
         """Whether all that names the other one names this one, too."""
-        own, others = ((one.account_id, one.kind, one.key) for one in (self, other))
+        this_address, other_address = ((person.account_id, person.kind, person.key) for person in (self, other))
         addresses = {self.key, *self.other_addresses}
         return (
-            own == others
+            this_address == other_address
             and addresses.issuperset(other.other_addresses)
             and {*self.contact_ids} >= {*other.contact_ids}
         )
@@ -87,7 +87,7 @@ class Person:
 
 
 def _words(forms: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(max(PLAIN.findall(form), key=len) for form in forms))
+    return tuple(dict.fromkeys(max(PLAIN_PART.findall(form), key=len) for form in forms))
 
 
 def _in_json(form: str) -> str:
@@ -101,7 +101,12 @@ def find_person(session: Session, account_id: int, kind: AddressKind, address: s
         Contact.account_id == account_id, ADDRESS_COLUMNS[kind].in_(address_forms(key))
     )
     contacts = session.execute(statement.order_by(Contact.id)).all()
-    others = {email_key(one) for _, *addresses in contacts for one in addresses if one is not None} - {key}
+    others = {
+        email_key(contact_address)
+        for _, *addresses in contacts
+        for contact_address in addresses
+        if contact_address is not None
+    } - {key}
     return Person(account_id, kind, key, tuple(row.id for row in contacts), tuple(sorted(others)))
 
 

@@ -15,7 +15,7 @@ from app.clock import timestamp
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Base, table_of
-from app.db.models.base import ADDRESS, OF_KIND, PLACE
+from app.db.models.base import ADDRESS, KIND_COLUMN, PLACE
 from app.db.remains import mark_remains
 from app.db.write_turns import WriteTurns
 from app.privacy.person import Person
@@ -129,9 +129,13 @@ def with_address(
     kind."""
     columns, forms = table_of(model).c, person.forms if written is None else written
     marked = {column.info.get(ADDRESS): column for column in columns}
-    of_kind = [columns.kind == person.kind] if OF_KIND in marked else []
-    address = marked.get(OF_KIND, marked.get(person.kind))
-    return [false()] if address is None else [columns.account_id == person.account_id, *of_kind, address.in_(forms)]
+    kind_conditions = [columns.kind == person.kind] if KIND_COLUMN in marked else []
+    address = marked.get(KIND_COLUMN, marked.get(person.kind))
+    return (
+        [false()]
+        if address is None
+        else [columns.account_id == person.account_id, *kind_conditions, address.in_(forms)]
+    )
 
 
 def emptied(model: type[Base], place: str) -> dict[str, None]:

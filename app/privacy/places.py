@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.privacy.addressed import CONTACTS, SMALL, SUPPRESSIONS
+from app.privacy.addressed import CONTACTS, SMALL_PLACES, SUPPRESSIONS
 from app.privacy.recipients import RECIPIENTS
-from app.privacy.searched import SEARCHED
+from app.privacy.searched import SEARCHED_PLACES
 
-PLACES = (*SEARCHED, *SMALL, RECIPIENTS, CONTACTS, SUPPRESSIONS)
+PLACES = (*SEARCHED_PLACES, *SMALL_PLACES, RECIPIENTS, CONTACTS, SUPPRESSIONS)
 
 
 # What is removed of a person, in words. Pure.
 
-ONE = {
+SINGULARS = {
     **{"answers of receivers": "answer of a receiver", "counts of bounces": "count of bounces"},
     **{"parts of replies": "part of a reply", "contents of sends": "content of a send"},
     **{"messages not sent": "message not sent", "sends that named the address": "send that named the address"},
@@ -33,4 +33,4 @@ def counted(counts: Mapping[str, int]) -> str:
 
 
 def _with_noun(count: int, noun: str) -> str:
-    return f"{count} {ONE.get(noun, noun.removesuffix('s')) if count == 1 else noun}"
+    return f"{count} {SINGULARS.get(noun, noun.removesuffix('s')) if count == 1 else noun}"

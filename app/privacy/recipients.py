@@ -43,10 +43,10 @@ from app.services import Services
 
 FORGETTER = "forgetting"
 """The worker of an entry while its outcome is written."""
-READ = 20
+MESSAGES_PER_PAGE = 20
 """Messages that are read at once, with their attachments."""
 ORDER = Recipient.creation_time, Recipient.id
-_OF_SEND = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text", "content_purged_time")
+_SEND_COLUMNS = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text", "content_purged_time")
 
 
 def _received(person: Person, which: ColumnElement[bool], *columns: Any) -> Select[Any]:
@@ -56,18 +56,18 @@ def _received(person: Person, which: ColumnElement[bool], *columns: Any) -> Sele
 
 def count_received(session: Session, person: Person) -> int:
     """How many recipients are the person."""
-    found = union(*(_received(person, which, Recipient.id) for which in person.received))
-    return session.scalar(select(func.count()).select_from(found.subquery())) or 0
+    recipient_ids = union(*(_received(person, which, Recipient.id) for which in person.received))
+    return session.scalar(select(func.count()).select_from(recipient_ids.subquery())) or 0
 
 
 def being_handed_over(session: Session, person: Person) -> list[str]:
     """The uuids of messages that a worker is handing over at this moment."""
-    found: set[str] = set()
+    uuids: set[str] = set()
     for which in person.received:
         statement = select(Recipient.uuid).join(QueueEntry, QueueEntry.recipient_id == Recipient.id)
-        of_person = Recipient.account_id == person.account_id, which, QueueEntry.state == RecipientState.SENDING
-        found.update(session.scalars(statement.where(*of_person)))
-    return sorted(found)
+        is_being_sent = Recipient.account_id == person.account_id, which, QueueEntry.state == RecipientState.SENDING
+        uuids.update(session.scalars(statement.where(*is_being_sent)))
+    return sorted(uuids)
 
 
 # Handing out.
@@ -76,10 +76,10 @@ def being_handed_over(session: Session, person: Person) -> list[str]:
 def _read(services: Services, session: Session, person: Person) -> Pages:
     """The messages, each with its timeline, its content and what test keys have captured."""
     folders, seen = message_folders(services), set[int]()
-    columns = (*table_of(Recipient).c, *(table_of(Send).c[name] for name in _OF_SEND))
+    columns = (*table_of(Recipient).c, *(table_of(Send).c[name] for name in _SEND_COLUMNS))
     for which in person.received:
         statement = _received(person, which, *columns).join(Send, Send.id == Recipient.send_id)
-        for page in pages_of(session, statement, ORDER, size=READ):
+        for page in pages_of(session, statement, ORDER, size=MESSAGES_PER_PAGE):
             fresh = [row for row in page if row.id not in seen]
             seen.update(row.id for row in fresh)
             if fresh:
@@ -106,7 +106,7 @@ def _with_details(session: Session, rows: Sequence[Row[Any]], folders: Sequence[
 def _without_secrets(recipient: Row[Any], captured: Iterable[Shown]) -> list[Shown]:
     """What was captured, without the content of a message that may have secret values."""
     secret = may_have_secrets(recipient._mapping["values"], recipient.content_purged_time)
-    return [{**one, "content": MASK} if secret else one for one in captured]
+    return [{**message, "content": MASK} if secret else message for message in captured]
 
 
 def _by_recipient(session: Session, model: Any, ids: Sequence[int]) -> Mapping[int, list[Shown]]:
@@ -125,10 +125,10 @@ def _attachments(session: Session, send_ids: Iterable[int]) -> Mapping[tuple[int
 
 
 def _grouped(rows: Iterable[Row[Any]], key: Callable[[Row[Any]], Any], *hidden: str) -> Mapping[Any, list[Shown]]:
-    found: dict[Any, list[Shown]] = defaultdict(list)
+    rows_by_key: dict[Any, list[Shown]] = defaultdict(list)
     for row in rows:
-        found[key(row)].append(shown_row(row, *hidden))
-    return found
+        rows_by_key[key(row)].append(shown_row(row, *hidden))
+    return rows_by_key
 
 
 # Erasing.
@@ -148,14 +148,16 @@ def _next(eraser: Eraser, person: Person, which: ColumnElement[bool]) -> list[in
     """In a session of its own: on SQLite, a session goes on seeing what its first statement saw."""
     entry = select(QueueEntry.state).where(QueueEntry.recipient_id == Recipient.id).correlate(Recipient)
     is_sent_now = entry.scalar_subquery().is_not_distinct_from(RecipientState.SENDING.value)
-    found = _received(person, which, Recipient.id).where(~is_sent_now).order_by(*ORDER)
+    statement = _received(person, which, Recipient.id).where(~is_sent_now).order_by(*ORDER)
     with eraser.services.database.read() as session:
-        return sorted(session.scalars(found.limit(eraser.turns.size)))
+        return sorted(session.scalars(statement.limit(eraser.turns.size)))
 
 
-def _erase(transaction: Transaction, folders: Sequence[Path], rules: RetryRules, found: Sequence[int]) -> Counter[str]:
+def _erase(
+    transaction: Transaction, folders: Sequence[Path], rules: RetryRules, recipient_ids: Sequence[int]
+) -> Counter[str]:
     """Erases what the recipients have. One whose message waits fails: it is not sent any more."""
-    rows = _locked(transaction, found)
+    rows = _locked(transaction, recipient_ids)
     if not rows:
         return Counter()
     ids, send_ids = [row.id for row in rows], {row.send_id for row in rows}
@@ -164,8 +166,8 @@ def _erase(transaction: Transaction, folders: Sequence[Path], rules: RetryRules,
         path.unlink(missing_ok=True)
     _blank(transaction, ids)
     captured = delete_rows(transaction, table_of(CapturedMessage).c.recipient_id, ids)
-    of_sends = in_json(Attachment.send_id, send_ids), in_json(Attachment.recipient_id, ids)
-    transaction.connection().execute(delete(table_of(Attachment)).where(*of_sends))
+    is_of_sends = in_json(Attachment.send_id, send_ids), in_json(Attachment.recipient_id, ids)
+    transaction.connection().execute(delete(table_of(Attachment)).where(*is_of_sends))
     dropped, moment = _drop_waiting(transaction, rules, ids), now()
     add_steps(transaction, [step_row(row.account_id, row.id, TimelineStep.FORGOTTEN, None, moment) for row in rows])
     return Counter(
@@ -176,14 +178,14 @@ def _erase(transaction: Transaction, folders: Sequence[Path], rules: RetryRules,
     )
 
 
-def _locked(transaction: Transaction, found: Sequence[int]) -> list[Row[Any]]:
+def _locked(transaction: Transaction, recipient_ids: Sequence[int]) -> list[Row[Any]]:
     """The recipients, locked with their entries, without those that are being handed over."""
     columns: tuple[Any, ...] = (Recipient.id, Recipient.account_id, Recipient.uuid, Recipient.send_id)
-    chosen = in_json(Recipient.id, found), between_ids(Recipient.id, found)
+    chosen = in_json(Recipient.id, recipient_ids), between_ids(Recipient.id, recipient_ids)
     rows = transaction.execute(
         select(*columns).where(*chosen).order_by(Recipient.id).with_for_update(key_share=True)
     ).all()
-    states = select(QueueEntry.recipient_id, QueueEntry.state).where(in_json(QueueEntry.recipient_id, found))
+    states = select(QueueEntry.recipient_id, QueueEntry.state).where(in_json(QueueEntry.recipient_id, recipient_ids))
     locked = transaction.execute(states.order_by(QueueEntry.recipient_id).with_for_update())
     entries = {row.recipient_id: row.state for row in locked}
     return [row for row in rows if entries.get(row.id) != RecipientState.SENDING]

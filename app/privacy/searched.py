@@ -24,7 +24,7 @@ from app.privacy.person import Person
 from app.privacy.place import Rows, delete_rows, emptied, place_of_rows, shown_row
 from app.services import Services
 
-KEPT = frozenset(
+PAYLOAD_KEYS_TO_KEEP = frozenset(
     {
         *("object", "event", "id", "timestamp", "automation_id", "step_id", "uuid", "group_id", "group_name"),
         *("report_id", "message_id", "message_type", "list_id", "contact_id", "is_temporary_bounce", "fail_reason"),
@@ -32,25 +32,25 @@ KEPT = frozenset(
     }
 )
 """Fields of an event that stay: ids, and what is one of our words."""
-KEPT_OF_ANSWER = frozenset({"id", "list_id", "creation_time", "last_modified_time", "_links"})
+ANSWER_KEYS_TO_KEEP = frozenset({"id", "list_id", "creation_time", "last_modified_time", "_links"})
 """Attributes of a contact that stay in the answer that a repeated request gets."""
 
 
 def _events_of(session: Session, person: Person) -> Iterator[Rows]:
     """The events that name the person or one of the contacts, and have not been looked through."""
     events = table_of(Event).c
-    of_contacts = [f'"contact_id":{one}{end}' for one in person.contact_ids for end in ",}"]
+    contact_texts = [f'"contact_id":{contact_id}{end}' for contact_id in person.contact_ids for end in ",}"]
     columns = events.id, events.webhook_id, events.payload
-    for scope in _of_webhooks(session, person, events.webhook_id):
+    for scope in _webhook_scopes(session, person, events.webhook_id):
         unseen, order = scope & (events.id > person.after_event), (events.webhook_id, events.id)
-        for rows in _search(session, columns, unseen, order, person.words, of_contacts=of_contacts):
+        for rows in _search(session, columns, unseen, order, person.words, contact_texts=contact_texts):
             yield [row for row in rows if _is_about(person, orjson.loads(row.payload))]
 
 
 def _is_about(person: Person, payload: Mapping[str, Any]) -> bool:
     """Whether an event is about the person: by an address, a contact, or a text that quotes the address. One that has
     nothing more of the person is not."""
-    if KEPT.issuperset(payload):
+    if PAYLOAD_KEYS_TO_KEEP.issuperset(payload):
         return False
     texts = (value for value in payload.values() if isinstance(value, str))
     return payload.get("contact_id") in person.contact_ids or any(map(person.is_named_in, texts))
@@ -60,12 +60,17 @@ def _blank_events(transaction: Transaction, _services: Services, _person: Person
     """Removes what is the person's from the events, and the answers to the requests that had them."""
     columns, attempts = table_of(Event).c, table_of(WebhookAttempt).c
     chosen = columns.webhook_id == bindparam("of_webhook"), columns.id == bindparam("event")
-    rows = [{"of_webhook": one.webhook_id, "event": one.id, "blanked": _only(KEPT, one.payload)} for one in events]
+    rows = [
+        {"of_webhook": event.webhook_id, "event": event.id, "blanked": _only(PAYLOAD_KEYS_TO_KEEP, event.payload)}
+        for event in events
+    ]
     statement = update(table_of(Event)).where(*chosen).values(payload=bindparam("blanked"))
     transaction.connection().execute(statement, rows)
     had_it = [
-        (attempts.webhook_id == one.webhook_id) & (attempts.after_event < one.id) & (attempts.last_event >= one.id)
-        for one in events
+        (attempts.webhook_id == event.webhook_id)
+        & (attempts.after_event < event.id)
+        & (attempts.last_event >= event.id)
+        for event in events
     ]
     blanked = update(table_of(WebhookAttempt)).where(or_(*had_it)).values(answer=None)
     transaction.connection().execute(blanked)
@@ -76,7 +81,7 @@ def _requests_of(session: Session, person: Person) -> Iterator[Rows]:
     """The requests to webhooks whose answer or error names the person."""
     requests = table_of(WebhookAttempt).c
     columns = requests.id, requests.webhook_id, requests.time, requests.detail, requests.answer
-    for scope in _of_webhooks(session, person, requests.webhook_id):
+    for scope in _webhook_scopes(session, person, requests.webhook_id):
         for rows in _search(session, columns, scope, (requests.webhook_id, requests.id), person.own_words):
             yield [row for row in rows if person.is_named_in(row.detail) or person.is_named_in(row.answer)]
 
@@ -84,7 +89,7 @@ def _requests_of(session: Session, person: Person) -> Iterator[Rows]:
 def _blank_requests(transaction: Transaction, _services: Services, _person: Person, requests: Rows) -> int:
     """Removes the texts of the requests."""
     attempts = table_of(WebhookAttempt)
-    chosen = attempts.c.id.in_([one.id for one in requests])
+    chosen = attempts.c.id.in_([request.id for request in requests])
     blanked = update(attempts).where(chosen).values(emptied(WebhookAttempt, "webhook_requests"))
     transaction.connection().execute(blanked)
     return len(requests)
@@ -94,9 +99,9 @@ def _answers_of(session: Session, person: Person) -> Iterator[Rows]:
     """The answers that name the person, or whose key does."""
     answers = table_of(IdempotencyRecord).c
     columns = answers.id, answers.key, answers.creation_time, answers.body, answers.fingerprint
-    of_contacts = [f'"id":{one},' for one in person.contact_ids]
+    contact_texts = [f'"id":{contact_id},' for contact_id in person.contact_ids]
     scope, order = answers.account_id == person.account_id, (answers.account_id, answers.key)
-    for rows in _search(session, columns, scope, order, person.own_words, of_contacts=of_contacts):
+    for rows in _search(session, columns, scope, order, person.own_words, contact_texts=contact_texts):
         yield [row for row in rows if _is_of(person, row)]
 
 
@@ -108,21 +113,21 @@ def _is_of(person: Person, answer: Row[Any]) -> bool:
 def _creates_one_of(contact_ids: Sequence[int], body: str | None) -> bool:
     """Whether the creation of one of the contacts is answered, with more than is kept."""
     answer = orjson.loads(body) if body and body.startswith("{") else {}
-    return "list_id" in answer and answer.get("id") in contact_ids and not KEPT_OF_ANSWER.issuperset(answer)
+    return "list_id" in answer and answer.get("id") in contact_ids and not ANSWER_KEYS_TO_KEEP.issuperset(answer)
 
 
 def _blank_answers(transaction: Transaction, services: Services, person: Person, answers: Rows) -> int:
     """A repeated request gets the answer without what is the person's. A key that names the person goes with its
     record: the request would be carried out again."""
     records, secret_key = table_of(IdempotencyRecord), services.settings.secret_key
-    gone = [one.id for one in answers if person.is_named_in(one.key)]
+    gone = [answer.id for answer in answers if person.is_named_in(answer.key)]
     delete_rows(transaction, records.c.id, gone)
-    for one in answers:
-        if one.id not in gone:
+    for answer in answers:
+        if answer.id not in gone:
             # The person's address may be all of the request that is not known: nobody shall guess it from a hash.
-            fingerprint = keyed_digest(secret_key, one.fingerprint)
-            values = {"body": _only(KEPT_OF_ANSWER, one.body), "fingerprint": fingerprint}
-            transaction.connection().execute(update(records).where(records.c.id == one.id).values(values))
+            fingerprint = keyed_digest(secret_key, answer.fingerprint)
+            values = {"body": _only(ANSWER_KEYS_TO_KEEP, answer.body), "fingerprint": fingerprint}
+            transaction.connection().execute(update(records).where(records.c.id == answer.id).values(values))
     return len(answers)
 
 
@@ -131,7 +136,7 @@ def _only(kept: Iterable[str], document: str) -> str:
     return orjson.dumps({name: value for name, value in orjson.loads(document).items() if name in kept}).decode()
 
 
-def _of_webhooks(session: Session, person: Person, column: Any) -> list[ColumnElement[bool]]:
+def _webhook_scopes(session: Session, person: Person, column: Any) -> list[ColumnElement[bool]]:
     """The rows of each webhook of the account."""
     webhooks = select(Webhook.id).where(Webhook.account_id == person.account_id).order_by(Webhook.id)
     return [column == webhook_id for webhook_id in session.scalars(webhooks).all()]
@@ -144,19 +149,19 @@ def _search(
     order: Sequence[Column[Any]],
     words: Collection[str],
     *,
-    of_contacts: Collection[str] = (),
+    contact_texts: Collection[str] = (),
 ) -> Iterator[Rows]:
     """The rows of the scope with one of the words in a column that is marked as personal, or with what names a contact
     there."""
-    texts = [one for one in columns if one.info.get(PLACE)]
-    named = (contains_any(session, one, words) for one in texts)
-    contacts = (contains_any(session, one, of_contacts, fold=False) for one in texts)
+    texts = [column for column in columns if column.info.get(PLACE)]
+    named = (contains_any(session, column, words) for column in texts)
+    contacts = (contains_any(session, column, contact_texts, fold=False) for column in texts)
     return matching_pages(session, select(*columns), scope, order, or_(*contacts, *named))
 
 
 # As places.
 
-SEARCHED = (
+SEARCHED_PLACES = (
     place_of_rows(
         "events",
         "events that wait for webhooks, or are kept to be sent again",

@@ -40,7 +40,7 @@ Order = Sequence[ColumnElement[Any]]
 """What orders a collection: expressions that are never null and together unique."""
 
 GROUP_SIZE = 100
-DEEP = 500
+DEEP_OFFSET = 500
 """From this offset on the first item of a page is found by the index of the order alone, and only the rows from there
 on are read: at an offset of 4,500,000 in 0.7 seconds instead of 3.1 (docs/benchmark.md#growth)."""
 
@@ -67,7 +67,7 @@ def page(select: Select[Any], query: Query, order: Order, *, ascending: bool = F
         return ordered
     # Explicitly 64 bits: a plain integer is 32 bits wide in PostgreSQL and fails for a large offset.
     offset = literal(query.offset, BigInteger())
-    if query.offset < DEEP or query.conditions:
+    if query.offset < DEEP_OFFSET or query.conditions:
         return ordered.offset(offset)
     first = select.with_only_columns(*order).order_by(*directed).limit(1).offset(offset).correlate(None)
     return ordered.where(_compared(order, first.scalar_subquery(), ascending, inclusive=True))

@@ -12,13 +12,15 @@ from app.query.conditions import After, Alternative, Before, Between, Equals, Fi
 
 def with_copies(query: Query, filters: Collection[str]) -> Query:
     """The query whose conditions by these filters also match copies with such an id."""
-    conditions = (_with_copies(one) if one.filter.name in filters else one for one in query.conditions)
+    conditions = (
+        _with_copies(condition) if condition.filter.name in filters else condition for condition in query.conditions
+    )
     return replace(query, conditions=tuple(conditions))
 
 
 def _with_copies(condition: FilterCondition) -> FilterCondition:
-    found = tuple(one for alternative in condition.alternatives for one in _both(alternative))
-    return replace(condition, alternatives=found)
+    alternatives = tuple(copy for alternative in condition.alternatives for copy in _both(alternative))
+    return replace(condition, alternatives=alternatives)
 
 
 def _both(alternative: Alternative) -> Iterator[Alternative]:

@@ -47,7 +47,7 @@ long."""
 
 OPERATORS: dict[str | None, Literal["eq", "ne", "in"]] = {None: "eq", "ne": "ne", "in": "in"}
 
-UNSUPPORTED = {
+UNSUPPORTED_PARAMETERS = {
     "q": ("text_search_not_supported", "q: there is no text search. Filter by field instead, as in ?name=Welcome."),
     "order_by": ("invalid_order_by", "order_by: the order cannot be chosen; collections come newest first."),
 }
@@ -121,8 +121,8 @@ def _parse(
             attributes[attribute] = read(parameter.value, resource)
         elif name in filters:
             conditions.append(_condition(parameter, filters[name], zone))
-        elif name in UNSUPPORTED:
-            code, detail = UNSUPPORTED[name]
+        elif name in UNSUPPORTED_PARAMETERS:
+            code, detail = UNSUPPORTED_PARAMETERS[name]
             raise parameter_error(code, name, detail)
         else:
             raise unexpected_parameter(parameter, resource)
@@ -214,12 +214,12 @@ def _read_expand(text: str, resource: Resource) -> frozenset[str]:
     return frozenset(_known_names("expand", text, resource.expands))
 
 
-def _known_names(parameter: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+def _known_names(parameter: str, text: str, valid_names: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
-        if name not in known:
-            detail = f"{parameter}: {printable(name)!r} is not one of: {', '.join(known)}."
-            if not known:
+        if name not in valid_names:
+            detail = f"{parameter}: {printable(name)!r} is not one of: {', '.join(valid_names)}."
+            if not valid_names:
                 detail = (
                     f"{parameter} is not possible here: {printable(name)!r} is not a resource that can be embedded."
                 )

@@ -19,7 +19,7 @@ KNOWN_PARAMETERS = frozenset(
 MAX_PARAMETERS = 200
 """Per query, apart from those that links add; each filter is a condition for the database."""
 REPETITION_CODES = {"limit": "invalid_limit", "offset": "invalid_offset"}
-MAX_PRINTED = 60
+MAX_PRINTED_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Parameter:
 
 def printable(text: str) -> str:
     """A client's text as it may appear in a response or a log: shortened, with unprintable characters replaced."""
-    cut = text if len(text) <= MAX_PRINTED else text[: MAX_PRINTED - 1] + "…"
+    cut = text if len(text) <= MAX_PRINTED_LENGTH else text[: MAX_PRINTED_LENGTH - 1] + "…"
     return "".join(character if character.isprintable() else "\ufffd" for character in cut)
 
 

@@ -94,9 +94,9 @@ def counted(total: int) -> Page:
     return Page([], PageEnds(total), [])
 
 
-def render_page(shape: Shape, query: Query, found: Sequence[Row[Any]]) -> Page:
+def render_page(shape: Shape, query: Query, selected: Sequence[Row[Any]]) -> Page:
     """The page of rows with `page_columns`, where a row beyond the limit shows that there is a further page."""
-    rows, has_more = compiled.split_page(found, query)
+    rows, has_more = compiled.split_page(selected, query)
     positions = _positions(shape, _page_columns(shape, query))
     order = itemgetter(*(positions[id(column)] for column in shape.order))
     first, last = (order(rows[0]), order(rows[-1])) if rows else (None, None)

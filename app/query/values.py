@@ -15,12 +15,12 @@ from app.query.times import day_span, end_instant_span, instant_span, local_span
 
 INTEGER = re.compile(r"-?[0-9]+")
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-SMALLEST, LARGEST = -(2**63), 2**63 - 1
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
 BOOLEANS = {"true": True, "false": False}
 SEPARATOR = re.compile(r"(?<!\\),")
 ENCODED_COMMA = re.compile("%2c", re.IGNORECASE)
 
-EXPECTED = {
+EXPECTED_VALUES = {
     FilterType.INTEGER: "an integer",
     FilterType.FLOAT: "a number",
     FilterType.STRING: "a string",
@@ -36,7 +36,7 @@ EXPECTED = {
 
 def expected_form(filter_: Filter) -> str:
     """The accepted form, for error messages."""
-    return f"one of {', '.join(filter_.options)}" if filter_.type is FilterType.ENUM else EXPECTED[filter_.type]
+    return f"one of {', '.join(filter_.options)}" if filter_.type is FilterType.ENUM else EXPECTED_VALUES[filter_.type]
 
 
 def read_value(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
@@ -82,7 +82,7 @@ def read_integer(text: str) -> int:
 
 def fits_64_bits(number: int) -> bool:
     """Whether a column can store the integer."""
-    return SMALLEST <= number <= LARGEST
+    return MIN_INTEGER <= number <= MAX_INTEGER
 
 
 def _parse_single(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
@@ -116,12 +116,12 @@ def _within_64_bits(alternative: Alternative) -> tuple[Alternative, ...]:
         case Equals(int() as value):
             return (alternative,) if fits_64_bits(value) else ()
         case Between(int() as low, int() as high):
-            low, high = max(low, SMALLEST), min(high, LARGEST)
+            low, high = max(low, MIN_INTEGER), min(high, MAX_INTEGER)
             return (Between(low, high),) if low <= high else ()
         case After(int() as low) if not fits_64_bits(low):
-            return (Between(SMALLEST, LARGEST),) if low < SMALLEST else ()
+            return (Between(MIN_INTEGER, MAX_INTEGER),) if low < MIN_INTEGER else ()
         case Before(int() as high) if not fits_64_bits(high):
-            return (Between(SMALLEST, LARGEST),) if high > LARGEST else ()
+            return (Between(MIN_INTEGER, MAX_INTEGER),) if high > MAX_INTEGER else ()
     return (alternative,)
 
 

@@ -17,7 +17,7 @@ from app.query.parameters import (
 )
 from app.query.values import fits_64_bits, read_integer, split_list
 
-MAX_DELETED = 1000
+MAX_DELETED_IDS = 1000
 
 RemoveUnsubscribers = Literal["none", "list", "any"]
 REMOVE_UNSUBSCRIBERS: tuple[RemoveUnsubscribers, ...] = get_args(RemoveUnsubscribers)
@@ -45,9 +45,9 @@ def parse_write(pairs: Sequence[tuple[str, str]], allowed: Collection[str], reso
 
 def parse_remove_unsubscribers(value: str) -> RemoveUnsubscribers:
     """The value of `remove_unsubscribers` (docs/contacts.md#remove_unsubscribers). Raises `invalid_query_syntax`."""
-    for known in REMOVE_UNSUBSCRIBERS:
-        if value == known:
-            return known
+    for choice in REMOVE_UNSUBSCRIBERS:
+        if value == choice:
+            return choice
     detail = f"remove_unsubscribers: {printable(value)!r} is not one of none, list, any."
     raise parameter_error("invalid_query_syntax", "remove_unsubscribers", detail)
 
@@ -89,8 +89,8 @@ def _ids(parameter: Parameter) -> list[int]:
 
 
 def _numbers(elements: list[str], code: str) -> list[int]:
-    if len(elements) > MAX_DELETED:
-        detail = f"id:in has {len(elements)} elements; at most {MAX_DELETED} contacts are deleted at once."
+    if len(elements) > MAX_DELETED_IDS:
+        detail = f"id:in has {len(elements)} elements; at most {MAX_DELETED_IDS} contacts are deleted at once."
         raise parameter_error(code, "id", detail)
     numbers = []
     for element in elements:

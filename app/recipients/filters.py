@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select, tr
 from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, address_forms
-from app.db.index_hints import Indexed, by_ids_or_order, by_index_or_order
+from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order
 from app.db.models import QueueEntry, Recipient
 from app.query import compile as compiled
 from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
@@ -93,7 +93,7 @@ def _indexed(session: Session, account_id: int, condition: FilterCondition) -> C
     if is_single and name != "send_time":
         return matching
     account_filter = Recipient.account_id == account_id
-    matches = by_index_or_order(session, Recipient.id, account_filter, matching, [Indexed(matching, column)])
+    matches = by_index_or_order(session, Recipient.id, account_filter, matching, [IndexedRows(matching, column)])
     return and_(matches, _created_before(condition)) if name == "send_time" else matches
 
 

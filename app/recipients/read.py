@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.automations.paths import automation_path
 from app.db.models import Recipient, RecipientStep, Send
-from app.db.public_ids import shown
+from app.db.public_ids import public_id
 from app.errors import ServiceError
 from app.groups.read import group_path
 from app.ids import UUID
@@ -49,8 +49,8 @@ SUMMARY_PROPERTIES = (
     "step_id",
 )
 COMPUTED_COLUMNS: dict[str, Any] = {
-    "list_id": shown(Recipient.list_id),
-    "message_id": shown(Recipient.message_id),
+    "list_id": public_id(Recipient.list_id),
+    "message_id": public_id(Recipient.message_id),
     "state": SHOWN_STATE,
     "group_id": case((_SEND_COLUMNS["step_id"].is_(None), Recipient.group_id)),
     **_SEND_COLUMNS,

@@ -17,7 +17,7 @@ WHOLE_RANGES_FROM = timedelta(days=90)
 """From this retention on, waiting for the end of a month is short beside it."""
 
 
-AHEAD = timedelta(hours=1)
+CLOCK_TOLERANCE = timedelta(hours=1)
 """A send from so far in the future was accepted under a wrong clock. It must not keep those behind it from being
 purged."""
 
@@ -39,7 +39,7 @@ class Period(NamedTuple):
     retention: timedelta | None
 
 
-class Overdue(NamedTuple):
+class OverdueAccount(NamedTuple):
     """An account with sends to be looked at: those from before `limit`, of which the first is from `oldest`."""
 
     account_id: int
@@ -56,53 +56,55 @@ def periods(session: Session, settings: Settings, stage: Stage) -> list[Period]:
     """The retention of every account; one statement."""
     default = default_retention(settings, stage)
     rows = session.execute(select(Account.id, OVERRIDES[stage]).order_by(Account.id))
-    return [Period(account_id, default if own is None else parse_retention(own)) for account_id, own in rows]
+    return [Period(account_id, default if text is None else parse_retention(text)) for account_id, text in rows]
 
 
-def longest(of_accounts: Sequence[Period]) -> timedelta | None:
+def longest(account_periods: Sequence[Period]) -> timedelta | None:
     """The longest retention of all; None: one of them keeps for ever. Of no accounts, likewise."""
-    known = [one.retention for one in of_accounts if one.retention is not None]
-    return max(known) if known and len(known) == len(of_accounts) else None
+    retentions = [period.retention for period in account_periods if period.retention is not None]
+    return max(retentions) if retentions and len(retentions) == len(account_periods) else None
 
 
-def purged_by_sends(of_accounts: Sequence[Period], stage: Stage, *, in_ranges: bool) -> Sequence[Period]:
+def purged_by_sends(account_periods: Sequence[Period], stage: Stage, *, in_ranges: bool) -> Sequence[Period]:
     """The accounts whose sends are purged one by one: those that keep recipients for a shorter time than others, for
     which a range stays, or for a short time anyway."""
     if stage is Stage.CONTENT or not in_ranges:
-        return of_accounts
-    most = longest(of_accounts)
+        return account_periods
+    most = longest(account_periods)
     return [
-        one
-        for one in of_accounts
-        if one.retention is not None and (one.retention != most or one.retention < WHOLE_RANGES_FROM)
+        period
+        for period in account_periods
+        if period.retention is not None and (period.retention != most or period.retention < WHOLE_RANGES_FROM)
     ]
 
 
-def overdue(session: Session, of_accounts: Sequence[Period], stage: Stage, moment: datetime) -> list[Overdue]:
+def overdue(
+    session: Session, account_periods: Sequence[Period], stage: Stage, moment: datetime
+) -> list[OverdueAccount]:
     """Those of the accounts that have something to purge; one statement, which looks at the next send of each account,
     whatever their number."""
-    found: list[Overdue] = []
-    retentions = dict(of_accounts)
+    overdue_accounts: list[OverdueAccount] = []
+    retentions = dict(account_periods)
     if not any(retentions.values()):
-        return found
+        return overdue_accounts
     for account_id, *times in session.execute(_oldest(stage)):
         retention = retentions.get(account_id)
         if retention is None:
             continue
-        due = [one for one in times if one is not None and is_due(one, moment - retention, moment)]
+        due = [time for time in times if time is not None and is_due(time, moment - retention, moment)]
         if due:
-            found.append(Overdue(account_id, moment - retention, min(*due, moment - retention)))
-    return found
+            overdue_accounts.append(OverdueAccount(account_id, moment - retention, min(*due, moment - retention)))
+    return overdue_accounts
 
 
 def is_due(creation_time: datetime, limit: datetime, moment: datetime) -> bool:
     """Whether a send is to be looked at."""
-    return creation_time < limit or creation_time > moment + AHEAD
+    return creation_time < limit or creation_time > moment + CLOCK_TOLERANCE
 
 
 def _oldest(stage: Stage) -> Any:
     """Each account with the times of its next send and of the oldest delayed one."""
-    of_stage = and_(PurgePosition.account_id == Account.id, PurgePosition.stage == stage)
+    is_position = and_(PurgePosition.account_id == Account.id, PurgePosition.stage == stage)
     position = func.coalesce(PurgePosition.send_id, 0)
     after = tuple_(Send.account_id, Send.id) > tuple_(Account.id, position)
     following = select(Send.creation_time).where(after, Send.account_id <= Account.id)
@@ -111,9 +113,9 @@ def _oldest(stage: Stage) -> Any:
         Account.id,
         _first(following.order_by(Send.account_id, Send.id)),
         _first(delayed.order_by(DelayedPurge.since)),
-    ).outerjoin(PurgePosition, of_stage)
+    ).outerjoin(PurgePosition, is_position)
 
 
 def _first(times: Any) -> ScalarSelect[datetime]:
-    found: ScalarSelect[datetime] = times.limit(1).correlate(Account, PurgePosition).scalar_subquery()
-    return found
+    first: ScalarSelect[datetime] = times.limit(1).correlate(Account, PurgePosition).scalar_subquery()
+    return first

@@ -69,10 +69,10 @@ def delete_sends(transaction: Transaction, send_ids: Collection[int], recipient_
     connection.execute(delete(table_of(Send)).where(in_json(sends.id, send_ids)))
 
 
-LEAST = MAX_RECIPIENTS + 1
+MIN_RECIPIENTS = MAX_RECIPIENTS + 1
 """Recipients of a slice: one complete send at least."""
-GIVEN_UP = (RecipientState.BOUNCED, RecipientState.FAILED)
-OUTCOMES = (TimelineStep.BOUNCED, TimelineStep.FAILED)
+FAILED_STATES = (RecipientState.BOUNCED, RecipientState.FAILED)
+FAILURE_STEPS = (TimelineStep.BOUNCED, TimelineStep.FAILED)
 
 
 class Task(NamedTuple):
@@ -84,7 +84,7 @@ class Task(NamedTuple):
     moment: datetime
 
 
-class Done(NamedTuple):
+class SliceResult(NamedTuple):
     """What a slice has looked at, and how many sends it has purged."""
 
     sends: int
@@ -92,7 +92,7 @@ class Done(NamedTuple):
     purged: int
 
 
-class _Looked(NamedTuple):
+class _SliceRows(NamedTuple):
     """Sends with their recipients: id, send_id, state, sent_time."""
 
     ids: Sequence[int]
@@ -101,31 +101,31 @@ class _Looked(NamedTuple):
 
 def begin(transaction: Transaction, stage: Stage, account_id: int) -> None:
     """Makes the position of the account, if it has none yet."""
-    found = select(PurgePosition.send_id).where(*_of(stage, account_id))
-    if transaction.scalar(found) is None:
+    statement = select(PurgePosition.send_id).where(*_of(stage, account_id))
+    if transaction.scalar(statement) is None:
         insert_rows(transaction, PurgePosition, [{"account_id": account_id, "stage": stage, "send_id": 0}])
 
 
-def purge_slice(transaction: Transaction, task: Task, most_sends: int, most_recipients: int) -> Done | None:
+def purge_slice(transaction: Transaction, task: Task, most_sends: int, most_recipients: int) -> SliceResult | None:
     """Purges the next sends, of so many recipients at most; None if there are none, or if another process is at it."""
     position = select(PurgePosition).where(*_of(task.stage, task.account_id)).with_for_update(skip_locked=True)
-    found = transaction.scalars(position).first()
-    if found is None:
+    purge_position = transaction.scalars(position).first()
+    if purge_position is None:
         return None
     delayed = _locked(transaction, _delayed(task, most_sends))
-    times = delayed or _up_to_young(_locked(transaction, _following(task, found.send_id, most_sends)), task)
+    times = delayed or _up_to_young(_locked(transaction, _following(task, purge_position.send_id, most_sends)), task)
     if not times:
         return None
-    looked = _with_recipients(transaction, list(times), max(most_recipients, LEAST))
+    looked = _with_recipients(transaction, list(times), max(most_recipients, MIN_RECIPIENTS))
     waiting = _waiting(transaction, task, looked) | {
         send_id: task.moment for send_id in looked.ids if times[send_id] >= task.limit
     }
     _purge(transaction, task, looked, waiting)
     _note(transaction, task, looked, waiting)
     if not delayed:
-        found.send_id = looked.ids[-1]
+        purge_position.send_id = looked.ids[-1]
         transaction.flush()
-    return Done(len(looked.ids), len(looked.recipients), len(looked.ids) - len(waiting))
+    return SliceResult(len(looked.ids), len(looked.recipients), len(looked.ids) - len(waiting))
 
 
 def _of(stage: Stage, account_id: int) -> tuple[Any, Any]:
@@ -140,8 +140,8 @@ def _following(task: Task, position: int, most: int) -> Select[int, datetime]:
 
 
 def _delayed(task: Task, most: int) -> Select[int, datetime]:
-    of_stage = DelayedPurge.account_id == task.account_id, DelayedPurge.stage == task.stage
-    due = select(DelayedPurge.send_id).where(*of_stage, DelayedPurge.since < task.limit)
+    is_of_stage = DelayedPurge.account_id == task.account_id, DelayedPurge.stage == task.stage
+    due = select(DelayedPurge.send_id).where(*is_of_stage, DelayedPurge.since < task.limit)
     oldest = due.order_by(DelayedPurge.since).limit(most)
     sends = select(Send.id, Send.creation_time).where(Send.account_id == task.account_id, Send.id.in_(oldest))
     return sends.order_by(Send.id)
@@ -155,22 +155,24 @@ def _locked(transaction: Transaction, sends: Select[int, datetime]) -> dict[int,
 
 def _up_to_young(times: dict[int, datetime], task: Task) -> dict[int, datetime]:
     """The sends before the first that is not due."""
-    due = takewhile(lambda one: is_due(one[1], task.limit, task.moment), times.items())
+    due = takewhile(lambda send_and_time: is_due(send_and_time[1], task.limit, task.moment), times.items())
     return dict(due)
 
 
-def _with_recipients(transaction: Transaction, ids: Sequence[int], most: int) -> _Looked:
+def _with_recipients(transaction: Transaction, ids: Sequence[int], most: int) -> _SliceRows:
     """The first of the sends, as many as have no more recipients together."""
     statement = select(Recipient.id, Recipient.send_id, Recipient.state, Recipient.sent_time)
-    of_sends = statement.where(in_json(Recipient.send_id, ids)).order_by(Recipient.send_id, Recipient.id)
-    rows = transaction.execute(of_sends.limit(most + 1)).all()
+    recipients = statement.where(in_json(Recipient.send_id, ids)).order_by(Recipient.send_id, Recipient.id)
+    rows = transaction.execute(recipients.limit(most + 1)).all()
     if len(rows) <= most:
-        return _Looked(ids, rows)
+        return _SliceRows(ids, rows)
     incomplete = rows[-1].send_id
-    return _Looked([one for one in ids if one < incomplete], [row for row in rows if row.send_id < incomplete])
+    return _SliceRows(
+        [send_id for send_id in ids if send_id < incomplete], [row for row in rows if row.send_id < incomplete]
+    )
 
 
-def _waiting(transaction: Transaction, task: Task, looked: _Looked) -> dict[int, datetime]:
+def _waiting(transaction: Transaction, task: Task, looked: _SliceRows) -> dict[int, datetime]:
     """The sends that are not ready, each with the time from which its retention counts at least."""
     send_of = {row.id: row.send_id for row in looked.recipients}
     unsettled = select(QueueEntry.recipient_id).where(in_json(QueueEntry.recipient_id, send_of))
@@ -185,19 +187,19 @@ def _waiting(transaction: Transaction, task: Task, looked: _Looked) -> dict[int,
     return waiting
 
 
-def _given_up(transaction: Transaction, looked: _Looked) -> Sequence[Any]:
+def _given_up(transaction: Transaction, looked: _SliceRows) -> Sequence[Any]:
     """When recipients bounced or failed, which only their timelines tell."""
-    ids = [row.id for row in looked.recipients if row.state in GIVEN_UP]
+    ids = [row.id for row in looked.recipients if row.state in FAILED_STATES]
     if not ids:
         return ()
     column = RecipientStep.recipient_id
     steps = select(column, func.max(RecipientStep.time)).where(
-        in_json(column, ids), between_ids(column, ids), RecipientStep.step.in_(OUTCOMES)
+        in_json(column, ids), between_ids(column, ids), RecipientStep.step.in_(FAILURE_STEPS)
     )
     return transaction.execute(steps.group_by(column)).all()
 
 
-def _purge(transaction: Transaction, task: Task, looked: _Looked, waiting: dict[int, datetime]) -> None:
+def _purge(transaction: Transaction, task: Task, looked: _SliceRows, waiting: dict[int, datetime]) -> None:
     ready = [send_id for send_id in looked.ids if send_id not in waiting]
     if not ready:
         return
@@ -208,7 +210,7 @@ def _purge(transaction: Transaction, task: Task, looked: _Looked, waiting: dict[
         delete_sends(transaction, ready, recipients)
 
 
-def _note(transaction: Transaction, task: Task, looked: _Looked, waiting: dict[int, datetime]) -> None:
+def _note(transaction: Transaction, task: Task, looked: _SliceRows, waiting: dict[int, datetime]) -> None:
     """Notes those that wait as delayed, and no others."""
     columns = table_of(DelayedPurge).c
     earlier = in_json(columns.send_id, looked.ids), columns.stage == task.stage
@@ -219,28 +221,31 @@ def _note(transaction: Transaction, task: Task, looked: _Looked, waiting: dict[i
 
 # Purging what is past its retention, in slices that no request waits for (docs/retention.md).
 
-TARGET = 0.02
+TARGET_SECONDS = 0.02
 """Seconds that a slice shall take."""
-SHARE = 0.15
+TIME_SHARE = 0.15
 """The part of the time in which a slice is being purged."""
 SENDS_AT_FIRST = 10
 
 
-def purge(services: Services, stage: Stage, of_accounts: Sequence[Period], moment: datetime | None = None) -> int:
+def purge(services: Services, stage: Stage, account_periods: Sequence[Period], moment: datetime | None = None) -> int:
     """Purges what the accounts keep no longer, until nothing of it is left or the process is to end. Returns the number
     of sends."""
     moment = moment or now()
     with services.database.read() as session:
-        found = overdue(session, of_accounts, stage, moment)
-    turns = WriteTurns(services.database, target=TARGET, share=SHARE, sleep=services.stopping.wait)
-    return sum(_purge_account(services, turns, Task(stage, one.account_id, one.limit, moment)) for one in found)
+        overdue_accounts = overdue(session, account_periods, stage, moment)
+    turns = WriteTurns(services.database, target=TARGET_SECONDS, share=TIME_SHARE, sleep=services.stopping.wait)
+    return sum(
+        _purge_account(services, turns, Task(stage, account.account_id, account.limit, moment))
+        for account in overdue_accounts
+    )
 
 
 def _purge_account(services: Services, turns: WriteTurns, task: Task) -> int:
     services.database.transact(partial(begin, stage=task.stage, account_id=task.account_id))
     sends, recipients, most_sends = 0, 0, SENDS_AT_FIRST
     while not services.stopping.is_set():
-        size = max(turns.size, LEAST)
+        size = max(turns.size, MIN_RECIPIENTS)
         work = partial(purge_slice, task=task, most_sends=most_sends, most_recipients=size)
         done = turns.take(size, work)
         if done is None:

@@ -17,7 +17,7 @@ from app.automations.definition import Branch, Call, Outcome, Send, SetFields, U
 from app.automations.facts import SkipReason
 from app.automations.run_states import ended_columns, gives_up_place
 from app.automations.versions import Version, load_versions
-from app.automations.walk import Effect, Ended, Waiting, Walk, refused, walk
+from app.automations.walk import Effect, RunEnd, RunWait, Walk, refused, walk
 from app.clock import now
 from app.contacts.events import record_contact_events
 from app.contacts.subscriptions import unsubscribe_addresses
@@ -247,7 +247,7 @@ def _passed_rows(move: Move) -> Iterator[dict[str, Any]]:
 
 def _moved(move: Move, moment: datetime) -> dict[str, Any]:
     run, version, following = move.loaded.run, move.loaded.version, move.walk.next
-    if isinstance(following, Ended):
+    if isinstance(following, RunEnd):
         return ended(run, version, following.reason, moment)
     at_once = following.step_time is None
     skipped = any(passed.detail == SkipReason.PAUSED for passed in move.walk.passed)
@@ -267,7 +267,7 @@ def ended(run: DueRun, version: Version, reason: str, moment: datetime) -> dict[
     return unmoved(run, **ended_columns(reason, moment), entry_key=run.id if gives_up else run.entry_key)
 
 
-def _watched(version: Version, waiting: Waiting) -> dict[str, Any]:
+def _watched(version: Version, waiting: RunWait) -> dict[str, Any]:
     step = version.definition.step(waiting.step)
     if waiting.watched is None or not (isinstance(step, Branch) and isinstance(step.on, Outcome)):
         return {"watched_step": None, "watched_event": None}
@@ -394,5 +394,5 @@ def _count(transaction: Transaction, moves: Sequence[Move]) -> None:
     for move in moves:
         due_time, facts = move.loaded.run.due_time, move.loaded.facts
         transaction.after_commit(partial(AUTOMATION_DELAY.observe, (facts.moment - due_time).total_seconds()))
-        if isinstance(move.walk.next, Ended):
+        if isinstance(move.walk.next, RunEnd):
             transaction.after_commit(AUTOMATION_ENDS.labels(move.walk.next.reason.value).inc)

@@ -15,7 +15,7 @@ from app.automations.definition import Channel
 from app.automations.facts import ContactFacts, Facts, Fate, Passage, Place, StepResult
 from app.automations.versions import Version, load_versions
 from app.clock import zone_of_account
-from app.contacts.row import HIDEABLE, ContactRow, ContactValues, load_contact_rows
+from app.contacts.row import HIDEABLE_ATTRIBUTES, ContactRow, ContactValues, load_contact_rows
 from app.db.database import Transaction
 from app.db.expressions import between_ids, in_json, json_array
 from app.db.models import Account, AutomationPassedStep, ListField, Recipient, RecipientStep
@@ -114,7 +114,7 @@ PASSED_STEPS = PreparedStatement(
     ).where(in_json(AutomationPassedStep.run_id, bindparam("ids", type_=String)))
 )
 HIDDEN_ATTRIBUTES = PreparedStatement(
-    select(ListField.list_id, func.sum(case(HIDEABLE, value=ListField.key, else_=0)).label("hidden"))
+    select(ListField.list_id, func.sum(case(HIDEABLE_ATTRIBUTES, value=ListField.key, else_=0)).label("hidden"))
     .where(in_json(ListField.list_id, bindparam("ids", type_=String)), not_(in_json(ListField.type, ADDRESS_KEYS)))
     .group_by(ListField.list_id)
 )

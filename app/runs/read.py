@@ -24,7 +24,7 @@ from app.db.models import (
     GroupCount,
     Recipient,
 )
-from app.db.public_ids import shown
+from app.db.public_ids import public_id
 from app.ids import existing, shown_id
 from app.lists.paths import contact_path, list_path
 from app.query.conditions import FilterCondition, IsNull, Query
@@ -53,7 +53,7 @@ PROPERTIES = {
     "id": Property(Automation.id),
     "name": Property(Automation.name),
     "kind": Property(Automation.kind),
-    "list_id": Property(shown(Automation.list_id)),
+    "list_id": Property(public_id(Automation.list_id)),
     "trigger": Property(TRIGGER),
     "state": Property(Automation.state),
     "version": Property(Automation.version),

@@ -17,7 +17,7 @@ from app.contacts.subscriptions import lock_subscriptions
 from app.db.database import Transaction
 from app.db.due import DueAccounts, Positions
 from app.db.outage import is_unavailable
-from app.db.queue import RUN, RUN_QUEUE, LockedRun, chunk_size, lock_due_runs
+from app.db.queue import RUN_PRIORITY, RUN_QUEUE, LockedRun, chunk_size, lock_due_runs
 from app.infrastructure import liveness
 from app.infrastructure.redis_client import AUTOMATIONS, SENDS
 from app.runs.advance import ChunkResult, advance, put_off
@@ -85,7 +85,7 @@ def _advance_chunk(services: Services, due: DueAccounts, accounts: Mapping[int, 
         advanced = _advance_parts(services, [run.id for run in locked], error)
     else:
         advanced = _finished(services, advanced)
-    due.note_taken(accounts, each, ((run.account_id, RUN, (run.due_time, run.id)) for run in locked))
+    due.note_taken(accounts, each, ((run.account_id, RUN_PRIORITY, (run.due_time, run.id)) for run in locked))
     return advanced
 
 

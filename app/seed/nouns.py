@@ -8,7 +8,7 @@ from datetime import date
 from functools import partial
 from typing import Any
 
-from app.accounts.domain_hosts import HOSTS, set_hosts
+from app.accounts.domain_hosts import HOST_PURPOSES, set_hosts
 from app.accounts.domains import add_domain_without_keys
 from app.accounts.signing_keys import import_key, make_missing_keys
 from app.addresses import ADDRESS_KINDS, NormalizedAddress, normalize_address
@@ -257,7 +257,7 @@ def _apply_domain(context: SeedContext, entry: Mapping[str, Any], path: str) -> 
         with located(f"{path}.keys[{index}]"):
             updated = import_key(transaction, domain, secret_key, key["selector"], key["private_key"]) or updated
     with located(path):
-        hosts = {name: entry[name] for name in HOSTS if name in entry}
+        hosts = {name: entry[name] for name in HOST_PURPOSES if name in entry}
         updated = set_hosts(transaction, domain, hosts, by_operator=True) or updated
         updated = make_missing_keys(transaction, domain, secret_key, entry.get("selector")) or updated
     context.report.count("domain", created=created, updated=updated)

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.db.models import Recipient, Send
-from app.db.queue import RECIPIENT
+from app.db.queue import RECIPIENT_COLUMNS
 from app.recipients.conditions import is_forgotten
 from app.secret_keys import SecretUnreadable
 from app.sends.delivery.load import load
@@ -67,7 +67,7 @@ def recompose(settings: Settings, recipient: ClaimedRecipient) -> None:
 
 def as_claimed(recipient: Recipient) -> ClaimedRecipient:
     """The recipient as a worker would claim it, with a mask in place of each secret value."""
-    columns = {name: getattr(recipient, name) for name in (*RECIPIENT, "attempts", "creation_time")}
+    columns = {name: getattr(recipient, name) for name in (*RECIPIENT_COLUMNS, "attempts", "creation_time")}
     masks = dict.fromkeys((name for name, value in recipient.values.items() if value is None), MASK)
     return ClaimedRecipient.from_columns(columns | {"reason": None}, masks)
 

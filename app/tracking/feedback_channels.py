@@ -17,7 +17,7 @@ from app.addresses import ADDRESS_KIND_BY_TYPE, AddressKind, domain_of, normaliz
 from app.clock import now
 from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import resubscribe, unsubscribe
-from app.contacts.unsubscriber_entries import of_addresses
+from app.contacts.unsubscriber_entries import entries_of
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import Account, Contact, List, Recipient, RecipientStep, Unsubscriber
@@ -144,7 +144,7 @@ def may_be_undone(session: Session, request: UnsubscribeRequest) -> bool:
     address = normalize_address(request.kind, request.address)
     list_ids = {None, request.list_id}
     entries = select(Unsubscriber.list_id, Unsubscriber.creation_time).where(
-        Unsubscriber.account_id == request.account_id, of_addresses([address])
+        Unsubscriber.account_id == request.account_id, entries_of([address])
     )
     matching_entries = [row for row in session.execute(entries) if row.list_id in list_ids]
     if {row.list_id for row in matching_entries} != {request.list_id}:

@@ -16,15 +16,15 @@ from bench.contacts import Shop, fill, open_shop
 from bench.delivering import Delivery, without_keys
 from bench.mail import sink
 from bench.options import Options
-from bench.processes import Failed
+from bench.processes import CaseFailure
 from bench.stack import Stack, api, seed, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
-ENOUGH, OF_SENDS = 5_000, 0.5
+ENOUGH_STEPS, SHARE_OF_SENDS = 5_000, 0.5
 """Steps a second of a worker, or their share of the mails that a sending process delivers."""
 MOST_SLOWER = 1.2
 """How much longer a look may take among a thousand times as many runs."""
-FEW = 1_000
+FEW_RUNS = 1_000
 COPIES = 10
 """Runs of each contact among which is looked."""
 CONTENT = {"subject": "Hi %%first_name**there%%", "body_text": "Hello %%first_name**there%%", "from_name": "Bench"}
@@ -62,7 +62,7 @@ def run(options: Options) -> list[Row]:
             drained = in_turns(
                 "P. 100,000 steps due at once, a worker",
                 "steps/s",
-                Goal(OF_SENDS, enough=ENOUGH),
+                Goal(SHARE_OF_SENDS, enough=ENOUGH_STEPS),
                 options.rounds,
                 ours=_drain(parts, shop, count),
                 floor=plain,
@@ -73,7 +73,7 @@ def run(options: Options) -> list[Row]:
             Goal(1 / MOST_SLOWER),
             options.rounds,
             ours=_look(parts, shop, count, options.amount(COPIES, 1)),
-            floor=_look(parts, shop, min(FEW, count), 1),
+            floor=_look(parts, shop, min(FEW_RUNS, count), 1),
         )
     return [drained, looks]
 
@@ -115,7 +115,7 @@ def _drain(parts: Stack, shop: Shop, count: int) -> Measure:
             done += advanced
         elapsed = time.perf_counter() - began
         if done != count:
-            raise Failed(f"{done} of {count} runs were advanced")
+            raise CaseFailure(f"{done} of {count} runs were advanced")
         _forget(parts)
         return count / elapsed
 
@@ -135,7 +135,7 @@ def _look(parts: Stack, shop: Shop, count: int, copies: int) -> Measure:
         for _ in range(looks):
             with parts.services.database.read() as session:
                 if sweep.finds_work(session):
-                    raise Failed("nothing should be due")
+                    raise CaseFailure("nothing should be due")
         return looks / (time.perf_counter() - began)
 
     return measure

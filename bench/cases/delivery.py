@@ -66,8 +66,10 @@ def _small(options: Options, delivery: Delivery, count: int) -> Row:
 
 def _two(options: Options, delivery: Delivery, count: int) -> Row:
     """Two processes; `floor` is our own single process."""
-    with delivery.ours(count, processes=2) as two, delivery.ours(count) as one:
-        return in_turns("E. deliver, 2 processes", "mails/s", Goal(1.6), options.rounds, ours=two, floor=one)
+    with delivery.ours(count, processes=2) as two_processes, delivery.ours(count) as one_process:
+        return in_turns(
+            "E. deliver, 2 processes", "mails/s", Goal(1.6), options.rounds, ours=two_processes, floor=one_process
+        )
 
 
 def _signed(options: Options, delivery: Delivery, count: int) -> Row:

@@ -8,7 +8,7 @@ from bench.contacts import open_shop
 from bench.leaving import row, times_to_leave
 from bench.mail import accept, sink
 from bench.options import Options
-from bench.processes import Failed, wait_for
+from bench.processes import CaseFailure, wait_for
 from bench.stack import api, send_workers, stack
 from bench.turns import Row
 
@@ -26,7 +26,7 @@ def run(options: Options) -> list[Row]:
         times = times_to_leave(server, target, small, singles)
         left = backlog + singles - target.count()["mails"]
         if not (left or options.short):
-            raise Failed("the backlog ended before the other account's last message")
+            raise CaseFailure("the backlog ended before the other account's last message")
         wait_for(lambda: target.count()["mails"] >= backlog + singles, "all is sent", 300, pause=0.1)
         target.check(backlog + singles)
     return [row("H. another's message, p95", times)]

@@ -21,7 +21,7 @@ from bench.delivering import Delivery, without_keys
 from bench.load import fetch, request
 from bench.mail import sink
 from bench.options import Options
-from bench.processes import Failed, listens, running, wait_for
+from bench.processes import CaseFailure, listens, running, wait_for
 from bench.stack import Server, Stack, api, free_port, stack
 from bench.turns import Goal, Row, in_turns, percentile
 
@@ -39,7 +39,10 @@ def run(options: Options) -> list[Row]:
         shop = open_shop(parts)
         fill(parts, shop, CONTACTS)
         far, near = (kept.enter_context(_seen_from(parts, name, delay)) for name, delay in PLACES.items())
-        servers = [replace(kept.enter_context(api(one)), name=name) for name, one in (("ours", far), ("floor", near))]
+        servers = [
+            replace(kept.enter_context(api(server_parts)), name=name)
+            for name, server_parts in (("ours", far), ("floor", near))
+        ]
         with without_keys(parts):  # first: no worker sends what the other cases accept
             delivered = _delivering(options, open_shop(parts, "Mails"), servers[1], far, near)
         rows = [_reading(options, shop, servers), _alone(options, shop, servers)]
@@ -85,24 +88,26 @@ def _delivering(options: Options, shop: Shop, server: Server, far: Stack, near: 
     count = options.amount(12_000, 300)
     with contextlib.ExitStack() as kept:
         target = kept.enter_context(sink(far))
-        ours, floor = (kept.enter_context(Delivery(one, shop, server, target).ours(count)) for one in (far, near))
+        ours, floor = (
+            kept.enter_context(Delivery(server_parts, shop, server, target).ours(count)) for server_parts in (far, near)
+        )
         return in_turns("L. deliver, 1 process, the same", "mails/s", GOAL, options.rounds, ours=ours, floor=floor)
 
 
 def _alone(options: Options, shop: Shop, servers: list[Server]) -> Row:
     """One client that waits for each answer, without a goal: it shows how many round trips a request waits for."""
-    one, count = _contact(shop), options.amount(200, 10)
+    encoded_request, count = _contact(shop), options.amount(200, 10)
     times: dict[str, list[float]] = {server.name: [] for server in servers}
     for _ in range(count):
         for server in servers:
-            times[server.name].append(_seconds_of(server, one))
+            times[server.name].append(_seconds_of(server, encoded_request))
     far, near = (percentile(times[server.name], 0.5) * 1000 for server in servers)
     return Row("L. GET one contact, one client, p50", "ms", far, near)
 
 
-def _seconds_of(server: Server, one: bytes) -> float:
+def _seconds_of(server: Server, encoded_request: bytes) -> float:
     began = time.perf_counter()
-    status, body = fetch(server.port, one)
+    status, body = fetch(server.port, encoded_request)
     if status != 200:
-        raise Failed(f"status {status}: {body[:500]!r}")
+        raise CaseFailure(f"status {status}: {body[:500]!r}")
     return time.perf_counter() - began

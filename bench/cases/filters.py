@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.filters import LINES, RECIPIENTS, SENT, Line
-from bench.growth import FEW, MOST_SLOWER, Installation, installation, measure
+from bench.growth import FEW_ROWS, MOST_SLOWER, Installation, installation, measure
 from bench.options import Options
 from bench.turns import Goal, Ratio, Row
 
-MANY = 5_000_000
-MORE = 3
+MANY_CONTACTS = 5_000_000
+REMEASURE_FACTOR = 3
 """A line that seems to grow is measured again with so many times the requests: other work on the machine may have
 disturbed even the quickest of few."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """A line with its milliseconds in the two installations."""
 
     line: Line
@@ -36,8 +36,8 @@ class Measured:
 
 def run(options: Options) -> list[Row]:
     """The rows of N: `floor` is the same service with few rows."""
-    many, requests = options.amount(MANY, 20_000), options.amount(15, 1)
-    counts = (options.amount(FEW, 1000), many)
+    many, requests = options.amount(MANY_CONTACTS, 20_000), options.amount(15, 1)
+    counts = (options.amount(FEW_ROWS, 1000), many)
     with contextlib.ExitStack() as kept:
         small, large = (kept.enter_context(installation(count, postgresql=options.postgresql)) for count in counts)
         groups = {"contacts": [line for line in LINES if line.bounded]}
@@ -47,7 +47,7 @@ def run(options: Options) -> list[Row]:
 
 
 def _worst(name: str, small: Installation, large: Installation, lines: Sequence[Line], requests: int) -> Row:
-    worst = max((_measured(small, large, line, requests) for line in lines), key=lambda one: one.ratio)
+    worst = max((_measured(small, large, line, requests) for line in lines), key=lambda measurement: measurement.ratio)
     return Row(
         f"N. {name}: of {len(lines)} requests the one that grows most",
         "ms",
@@ -59,9 +59,9 @@ def _worst(name: str, small: Installation, large: Installation, lines: Sequence[
     )
 
 
-def _measured(small: Installation, large: Installation, line: Line, requests: int) -> Measured:
-    found = Measured(line, *measure(small, large, line, requests))
-    if found.ratio <= MOST_SLOWER or requests == 1:
-        return found
-    again = measure(small, large, line, requests * MORE)
-    return Measured(line, min(found.few, again[0]), min(found.many, again[1]))
+def _measured(small: Installation, large: Installation, line: Line, requests: int) -> Measurement:
+    measurement = Measurement(line, *measure(small, large, line, requests))
+    if measurement.ratio <= MOST_SLOWER or requests == 1:
+        return measurement
+    again = measure(small, large, line, requests * REMEASURE_FACTOR)
+    return Measurement(line, min(measurement.few, again[0]), min(measurement.many, again[1]))

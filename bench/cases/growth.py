@@ -21,7 +21,7 @@ from bench.large import fill_both
 from bench.load import fetch, rate, request
 from bench.mail import send_request
 from bench.options import Options
-from bench.processes import Failed, running, wait_for
+from bench.processes import CaseFailure, running, wait_for
 from bench.receiver import bodies_at
 from bench.stack import Server, Stack, api, free_port, stack
 from bench.turns import Goal, Measure, Row, in_turns
@@ -141,8 +141,8 @@ def _claim(at: Installation, options: Options) -> Measure:
             claimed = [claim(transaction, "bench", size=100, after=0) for _ in range(claims)]
             elapsed = time.perf_counter() - began
             transaction.rollback()
-        if {len(one) for one in claimed} != {100}:
-            raise Failed(f"a claim has fewer than 100 recipients: {[len(one) for one in claimed]}")
+        if {len(batch) for batch in claimed} != {100}:
+            raise CaseFailure(f"a claim has fewer than 100 recipients: {[len(batch) for batch in claimed]}")
         return claims / elapsed
 
     return measure
@@ -194,11 +194,11 @@ def _counts(small: Installation, large: Installation) -> Row:
 
 
 def _seconds_of_count(at: Installation) -> float:
-    one = at.get(f"{at.contacts}?limit=0")
-    fetch(at.server.port, one)
+    encoded_request = at.get(f"{at.contacts}?limit=0")
+    fetch(at.server.port, encoded_request)
     began = time.perf_counter()
-    status, body = fetch(at.server.port, one)
-    found: dict[str, Any] = orjson.loads(body)
-    if status != 200 or found["size"] < at.count:
-        raise Failed(f"wrong count: {found} at {now()}")
+    status, body = fetch(at.server.port, encoded_request)
+    page: dict[str, Any] = orjson.loads(body)
+    if status != 200 or page["size"] < at.count:
+        raise CaseFailure(f"wrong count: {page} at {now()}")
     return time.perf_counter() - began

@@ -39,11 +39,11 @@ def run(options: Options) -> list[Row]:
     with contextlib.ExitStack() as kept:
         installations = [_installation(options, kept, FIELD_INDEXES[:count]) for count in range(len(FIELD_INDEXES) + 1)]
         for _ in range(options.rounds + (options.rounds > 1)):
-            for one in installations:
-                one.measure()
+            for installation in installations:
+                installation.measure()
         if options.rounds > 1:
-            for one in installations:
-                del one.meter.rounds[0]  # the warm-up
+            for installation in installations:
+                del installation.meter.rounds[0]  # the warm-up
     return [_row(count, installations[count], installations[0]) for count in range(1, len(installations))]
 
 
@@ -57,13 +57,13 @@ def _installation(options: Options, kept: contextlib.ExitStack, indexes: Sequenc
 
 
 def _row(count: int, ours: Installation, floor: Installation) -> Row:
-    own, bare = ours.milliseconds(), floor.milliseconds()
+    our_milliseconds, bare = ours.milliseconds(), floor.milliseconds()
     return Row(
         f"C. processor time with {count} indexed field{'s'[: count - 1]}",
         "ms",
-        Ratio.over(own).median,
+        Ratio.over(our_milliseconds).median,
         Ratio.over(bare).median,
-        of_floor=Ratio.of(own, bare),
+        of_floor=Ratio.of(our_milliseconds, bare),
         detail=", ".join(f"{part} {time * 1000:.1f}" for part, time in medians(ours.meter.rounds).items()),
         goal=GOAL,
     )

@@ -15,7 +15,7 @@ from bench.floors.start import QUEUE, TIMES, note
 from bench.load import fetch
 from bench.mail import Sink, send_request, sink
 from bench.options import Options
-from bench.processes import Failed, running, wait_for
+from bench.processes import CaseFailure, running, wait_for
 from bench.sink import WATCHED
 from bench.stack import Server, Stack, api, send_workers, stack
 from bench.turns import Goal, Ratio, Row, percentile
@@ -55,7 +55,7 @@ def _ours(server: Server, shop: Shop, target: Sink) -> Once:
         status, body = fetch(server.port, send_request(shop, range(number, number + 1)))
         accepted = time.monotonic()
         if status != 202:
-            raise Failed(f"status {status}: {body[:500]!r}")
+            raise CaseFailure(f"status {status}: {body[:500]!r}")
         time.sleep(REST)  # polling would take processor time from what is measured
         wait_for(lambda: target.time_of(number) > 0, "the mail arrives")
         return max(target.time_of(number) - accepted, 0.0)
@@ -85,9 +85,9 @@ def _floor(parts: Stack) -> Iterator[Once]:
 
 def _row(name: str, ours: list[float], floor: list[float]) -> Row:
     share, most = PERCENTILES[name]
-    case, own = f"G. latency when idle, {name}", percentile(ours, share) * 1000
+    case, our_milliseconds = f"G. latency when idle, {name}", percentile(ours, share) * 1000
     if not floor:
-        return Row(case, "ms", own)
+        return Row(case, "ms", our_milliseconds)
     bare = percentile(floor, share) * 1000
-    ratio = Ratio.over([own / max(bare, 1e-3)])
-    return Row(case, "ms", own, bare, of_floor=ratio, goal=Goal(most_of_floor=most))
+    ratio = Ratio.over([our_milliseconds / max(bare, 1e-3)])
+    return Row(case, "ms", our_milliseconds, bare, of_floor=ratio, goal=Goal(most_of_floor=most))

@@ -9,13 +9,13 @@ from bench.contacts import open_shop
 from bench.leaving import row, times_to_leave
 from bench.mail import accept, sink
 from bench.options import Options
-from bench.processes import Failed, wait_for
+from bench.processes import CaseFailure, wait_for
 from bench.stack import api, send_workers, stack
 from bench.turns import Row
 
-EACH = 20
+MESSAGES_PER_ACCOUNT = 20
 """The due messages of an account."""
-LEAST = 5
+MIN_MESSAGES = 5
 """Messages of each priority that must leave before the backlog ends."""
 
 
@@ -27,17 +27,17 @@ def run(options: Options) -> list[Row]:
         template, urgent = open_shop(parts, "Template"), open_shop(parts, "Urgent")
         server = kept.enter_context(api(parts))
         accept(server, template, 0, 1, 1)
-        fill_accounts(parts, template, accounts, EACH)
+        fill_accounts(parts, template, accounts, MESSAGES_PER_ACCOUNT)
         kept.enter_context(send_workers(parts, 1, EMAIL_TRANSPORT_URL=target.url))
         wait_for(lambda: target.count()["mails"] > 0, "the first mail of the backlog arrives")
-        backlog = accounts * EACH + 1
+        backlog = accounts * MESSAGES_PER_ACCOUNT + 1
         times: dict[str, list[float]] = {"high": [], "normal": []}
         while len(times["normal"]) < singles and (options.short or target.count()["mails"] < backlog):
             for priority in times:
                 times[priority] += times_to_leave(server, target, urgent, 1, priority)
-        if len(times["normal"]) < LEAST and not options.short:
-            raise Failed(f"the backlog ended too soon: {times}")
+        if len(times["normal"]) < MIN_MESSAGES and not options.short:
+            raise CaseFailure(f"the backlog ended too soon: {times}")
         mails = backlog + sum(map(len, times.values()))
         wait_for(lambda: target.count()["mails"] >= mails, "all is sent", 600, pause=0.1)
         target.check(mails)
-    return [row(f"M. beside {accounts:,} accounts, {name}, p95", found) for name, found in times.items()]
+    return [row(f"M. beside {accounts:,} accounts, {name}, p95", seconds) for name, seconds in times.items()]

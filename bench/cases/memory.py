@@ -18,7 +18,7 @@ from bench.processes import resident_bytes, wait_for
 from bench.stack import api, send_workers, stack
 from bench.turns import Goal, Ratio, Row
 
-MOST = 1.10
+MAX_RATIO = 1.10
 """Times the memory after the first 1,000 messages."""
 MEBIBYTE = 1024 * 1024
 SAMPLES = 15
@@ -34,20 +34,20 @@ def run(options: Options) -> list[Row]:
         (worker,) = kept.enter_context(send_workers(parts, 1, EMAIL_TRANSPORT_URL=target.url))
         watched = {"an API process": server.workers, "a sending process": [worker]}
         numbers = itertools.count(first)
-        found = []
+        readings = []
         accept(server, shop, 0, first, 10)
         _wait_for_mails(target, first)
-        found.append(_memory(watched))
+        readings.append(_memory(watched))
         accept(server, shop, next(numbers), all_ - first, 100)
         _wait_for_mails(target, all_)
-        found.append(_memory(watched))
+        readings.append(_memory(watched))
         rate(server.port, _large_requests(shop, large), lambda status, _: status == 202, clients=2)
         _wait_for_mails(target, all_ + large)
-        found.append(_memory(watched))
+        readings.append(_memory(watched))
     steps = [f"{all_:,} messages", f"{large} more of 10 MiB"]
     return [
-        _row(f"J. {name}, after {step}", found[0][name], later[name])
-        for step, later in zip(steps, found[1:], strict=True)
+        _row(f"J. {name}, after {step}", readings[0][name], later[name])
+        for step, later in zip(steps, readings[1:], strict=True)
         for name in watched
     ]
 
@@ -79,4 +79,4 @@ def _large_requests(shop: Shop, count: int) -> Iterator[bytes]:
 
 
 def _row(case: str, before: float, after: float) -> Row:
-    return Row(case, "MiB", after, before, of_floor=Ratio.over([after / before]), goal=Goal(most_of_floor=MOST))
+    return Row(case, "MiB", after, before, of_floor=Ratio.over([after / before]), goal=Goal(most_of_floor=MAX_RATIO))

@@ -13,11 +13,11 @@ from bench.contacts import fill, open_shop
 from bench.crowd import crowd
 from bench.load import fetch, rate, request
 from bench.options import Options
-from bench.processes import Failed, children
+from bench.processes import CaseFailure, children
 from bench.stack import Server, Stack, api, stack
 from bench.turns import Goal, Row, in_turns, percentile
 
-MOST = 1.0
+MAX_SECONDS = 1.0
 """Seconds for /healthz."""
 PAUSE = 0.1
 REQUESTS = 100
@@ -33,10 +33,10 @@ def run(options: Options) -> list[Row]:
         shop = open_shop(parts)
         fill(parts, shop, 100)
         server = kept.enter_context(api(parts))
-        one = request("GET", f"/v1/lists/{shop.list_id}/contacts/50", shop.token)
+        encoded_request = request("GET", f"/v1/lists/{shop.list_id}/contacts/50", shop.token)
 
         def requests_a_second() -> float:
-            return rate(server.port, [one] * count, lambda status, _body: status == 200, life=count // 40)
+            return rate(server.port, [encoded_request] * count, lambda status, _body: status == 200, life=count // 40)
 
         def beside() -> float:
             with crowd(server.port, size):
@@ -57,8 +57,8 @@ def run(options: Options) -> list[Row]:
             with _hanging(parts), _waiting(server, shop.token):
                 rows.append(_row("K. the same while database and Redis hang", _health(server, samples)))
             if present.size < size:
-                raise Failed(f"{size - present.size} connections could not be opened")
-        _recovers(server, one)
+                raise CaseFailure(f"{size - present.size} connections could not be opened")
+        _recovers(server, encoded_request)
         return rows
 
 
@@ -70,7 +70,7 @@ def _health(server: Server, samples: int) -> list[float]:
         status, _ = fetch(server.port, HEALTH)
         times.append(time.perf_counter() - began)
         if status != 200:
-            raise Failed(f"/healthz answered {status}")
+            raise CaseFailure(f"/healthz answered {status}")
         time.sleep(PAUSE)
     return times
 
@@ -94,24 +94,24 @@ def _hanging(parts: Stack) -> Iterator[None]:
 @contextlib.contextmanager
 def _waiting(server: Server, token: str) -> Iterator[None]:
     """Keeps requests open that need the database, without waiting for their answers."""
-    one = request("GET", "/v1/lists", token)
+    encoded_request = request("GET", "/v1/lists", token)
     with contextlib.ExitStack() as kept:
         for _ in range(REQUESTS):
             link = kept.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            link.sendall(one)
+            link.sendall(encoded_request)
         yield
 
 
-def _recovers(server: Server, one: bytes) -> None:
-    """Raises `Failed` unless the API answers again once PostgreSQL and Redis go on."""
+def _recovers(server: Server, encoded_request: bytes) -> None:
+    """Raises `CaseFailure` unless the API answers again once PostgreSQL and Redis go on."""
     deadline = time.monotonic() + 60
-    while fetch(server.port, one)[0] != 200:
+    while fetch(server.port, encoded_request)[0] != 200:
         if time.monotonic() > deadline:
-            raise Failed("the API does not answer although PostgreSQL and Redis do")
+            raise CaseFailure("the API does not answer although PostgreSQL and Redis do")
         time.sleep(PAUSE)
 
 
 def _row(case: str, times: list[float]) -> Row:
     """The longest time, with the usual ones beside it."""
     usual = ", ".join(f"p{round(part * 100)} {percentile(times, part) * 1000:.1f}" for part in (0.5, 0.95))
-    return Row(case, "ms", max(times) * 1000, detail=usual, goal=Goal(most=MOST * 1000))
+    return Row(case, "ms", max(times) * 1000, detail=usual, goal=Goal(most=MAX_SECONDS * 1000))

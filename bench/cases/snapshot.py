@@ -20,7 +20,7 @@ from app.sends.delivery.claim import claim
 from bench.contacts import open_shop
 from bench.large import accepted_recipient, add_due
 from bench.options import Options
-from bench.processes import Failed
+from bench.processes import CaseFailure
 from bench.stack import Stack, api, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
@@ -96,7 +96,7 @@ class Queue:
             for _ in range(count):
                 with self.parts.services.database.read() as session:
                     if self._sweep.finds_work(session):
-                        raise Failed("the queue should be empty")
+                        raise CaseFailure("the queue should be empty")
             return count / (time.perf_counter() - began)
 
         return measure
@@ -108,9 +108,9 @@ class Queue:
             claimed = claim(transaction, "bench", size=size, after=0, due=self._due)
         elapsed = time.perf_counter() - began
         if len(claimed) != size:
-            raise Failed(f"claimed {len(claimed)} of {size}")
+            raise CaseFailure(f"claimed {len(claimed)} of {size}")
         with self.parts.services.database.write() as transaction:
-            delete_queue_entries(transaction, [one.id for one in claimed])
+            delete_queue_entries(transaction, [recipient.id for recipient in claimed])
         return elapsed
 
 

@@ -13,7 +13,7 @@ from bench.leaving import row, times_to_leave
 from bench.load import rate
 from bench.mail import sink
 from bench.options import Options
-from bench.processes import Failed, wait_for
+from bench.processes import CaseFailure, wait_for
 from bench.stack import Server, api, send_workers, stack
 from bench.turns import Row
 
@@ -31,7 +31,7 @@ def run(options: Options) -> list[Row]:
         kept.enter_context(_sending_continuously(server, hostile))
         times = times_to_leave(server, target, small, singles)
         if target.count()["wrong"]:
-            raise Failed(f"wrong mails: {target.count()}")
+            raise CaseFailure(f"wrong mails: {target.count()}")
     return [row("O. beside the worst content, p95", times)]
 
 

@@ -16,8 +16,8 @@ from bench import post_office
 from bench.contacts import Shop, draft, fill, open_shop
 from bench.load import fetch, rate, request
 from bench.options import Options
-from bench.processes import Failed, all_busy
-from bench.stack import AS_IN_ITS_GUIDES, WEB_PROCESSES, Server, Stack, api, floor_api, peer_api, stack
+from bench.processes import CaseFailure, all_busy
+from bench.stack import GUIDES_PEER, WEB_PROCESSES, Server, Stack, api, floor_api, peer_api, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
 CONTACTS = 10_000
@@ -55,7 +55,7 @@ def creating(options: Options) -> list[Row]:
         measures = measures_of([*servers, *peers])
         rows = [in_turns("C. POST 1,000 contacts", "requests/s", Goal(0.85, 4), options.rounds, **measures)]
         if options.postgresql:
-            measures = measures_of([servers[0], kept.enter_context(peer_api(parts, AS_IN_ITS_GUIDES))])
+            measures = measures_of([servers[0], kept.enter_context(peer_api(parts, GUIDES_PEER))])
             rows.append(in_turns("C. the peer as in its guides", "requests/s", Goal(), options.rounds, **measures))
         return rows
 
@@ -93,7 +93,7 @@ def creations(
             speed = rate(server.port, requests, lambda status, _: status == 204, life=2)
         written = [_count(parts, "contacts") - before, *(_count(parts, table) for table in OUTBOX)]
         if written != [count * BULK] * 3:
-            raise Failed(f"{server.name}: rows are missing: {written}")
+            raise CaseFailure(f"{server.name}: rows are missing: {written}")
         _check_last(parts, shop, bodies[-1]["contacts"][-1])
         return speed
 
@@ -101,15 +101,15 @@ def creations(
 
 
 def _check_last(parts: Stack, shop: Shop, written: dict[str, Any]) -> None:
-    """Raises `Failed` unless the contact is in the table as the request has it, with its event."""
+    """Raises `CaseFailure` unless the contact is in the table as the request has it, with its event."""
     chosen = 'SELECT id, mobile, "values" FROM contacts WHERE list_id = :list_id AND identifier = :email'
     with parts.services.database.read() as session:
-        found = session.execute(text(chosen), {"list_id": shop.list_id, "email": written["email"]}).one()
-        like = f'%"id":{found.id},"list_id":{shop.list_id},%'
+        contact = session.execute(text(chosen), {"list_id": shop.list_id, "email": written["email"]}).one()
+        like = f'%"id":{contact.id},"list_id":{shop.list_id},%'
         events = session.execute(text("SELECT payload FROM events WHERE payload LIKE :like"), {"like": like}).all()
-    values = found[2] if isinstance(found[2], dict) else orjson.loads(found[2])
-    if {"email": written["email"], "mobile": found.mobile, **values} != written or len(events) != 1:
-        raise Failed(f"wrong contact: {found}, {events}")
+    values = contact[2] if isinstance(contact[2], dict) else orjson.loads(contact[2])
+    if {"email": written["email"], "mobile": contact.mobile, **values} != written or len(events) != 1:
+        raise CaseFailure(f"wrong contact: {contact}, {events}")
 
 
 def sending(options: Options) -> list[Row]:
@@ -141,7 +141,10 @@ def _sending(options: Options, parts: Stack, shop: Shop, servers: list[Server]) 
 def _with_duties(options: Options, parts: Stack, server: Server, make: Callable[[], bytes], count: int) -> Row:
     """D1 against a floor that looks up what a send refers to."""
     with floor_api(parts, "duties") as floor:
-        measures = {one.name: sends_of(parts, one, make, 1, count) for one in (server, floor)}
+        measures = {
+            server_or_floor.name: sends_of(parts, server_or_floor, make, 1, count)
+            for server_or_floor in (server, floor)
+        }
         return in_turns("D1. the floor with its duties", "requests/s", Goal(0.90), options.rounds, **measures)
 
 
@@ -184,14 +187,14 @@ def _collecting(accepted: list[str]) -> Callable[[int, bytes], bool]:
 
     def check(status: int, body: bytes) -> bool:
         if status == 202:
-            accepted.extend(one["uuid"] for one in orjson.loads(body)["_embedded"]["recipients"])
+            accepted.extend(recipient["uuid"] for recipient in orjson.loads(body)["_embedded"]["recipients"])
         return status == 202
 
     return check
 
 
 def _check_queue(parts: Stack, server: Server, accepted: list[str], expected: int) -> None:
-    """Raises `Failed` unless exactly the accepted recipients are in the queue, with their contacts and values."""
+    """Raises `CaseFailure` unless exactly the accepted recipients are in the queue, with their contacts and values."""
     complete = (
         "SELECT uuid FROM recipients JOIN send_queue ON recipient_id = id "
         "WHERE send_queue.state = 'queued' AND contact_id IS NOT NULL AND \"values\" IS NOT NULL"
@@ -199,7 +202,7 @@ def _check_queue(parts: Stack, server: Server, accepted: list[str], expected: in
     with parts.services.database.read() as session:
         queued = session.execute(text(complete)).scalars().all()
     if len(accepted) != expected or sorted(queued) != sorted(accepted):
-        raise Failed(f"{server.name}: {expected} recipients, {len(accepted)} accepted, {len(queued)} in the queue")
+        raise CaseFailure(f"{server.name}: {expected} recipients, {len(accepted)} accepted, {len(queued)} in the queue")
 
 
 def _post_office(environment: Mapping[str, str], recipients: int, count: int) -> Measure:
@@ -211,7 +214,7 @@ def _post_office(environment: Mapping[str, str], recipients: int, count: int) ->
         seconds = post_office.seconds_of(environment, ["send", str(share), str(recipients)], WEB_PROCESSES)
         # Each process sends one more mail before the clock starts.
         if post_office.mails(environment) - before != WEB_PROCESSES * (share * recipients + 1):
-            raise Failed("post_office lost mails")
+            raise CaseFailure("post_office lost mails")
         return WEB_PROCESSES * share / seconds
 
     return round_of_calls

@@ -38,8 +38,8 @@ def connection() -> psycopg.Connection[Any]:
         url = plain_url(os.environ["DATABASE_URL"])
         _local.connection = psycopg.connect(url, autocommit=True, prepare_threshold=0, options="-c timezone=UTC")
         _local.connection.adapters.register_loader("jsonb", JsonLoader)
-    found: psycopg.Connection[Any] = _local.connection
-    return found
+    database: psycopg.Connection[Any] = _local.connection
+    return database
 
 
 class JsonLoader(psycopg.adapt.Loader):

@@ -29,7 +29,7 @@ CREATE INDEX IF NOT EXISTS floor_mails_queued ON floor_mails (id) WHERE state = 
 CLAIM = (
     "SELECT id, email, \"values\" FROM floor_mails WHERE state = 'queued' ORDER BY id LIMIT 100 FOR UPDATE SKIP LOCKED"
 )
-DONE = "UPDATE floor_mails SET state = 'sent', sent_time = now() WHERE id = ANY(%s)"
+MARK_DONE = "UPDATE floor_mails SET state = 'sent', sent_time = now() WHERE id = ANY(%s)"
 
 TEMPLATE = (
     b"MIME-Version: 1.0\r\nFrom: Bench <hello@bench.example>\r\nTo: %(email)s\r\nSubject: Your order %(order)s\r\n"
@@ -51,7 +51,7 @@ def main(database_url: str, port: int, key: str | None = None) -> None:
         sys.stdin.readline()
         while rows := database.execute(CLAIM).fetchall():
             _send(link, stream, rows, signer)
-            database.execute(DONE, ([row[0] for row in rows],))
+            database.execute(MARK_DONE, ([row[0] for row in rows],))
             database.commit()
     print("done", flush=True)
 

@@ -44,12 +44,12 @@ WHERE id = ANY(ARRAY(
 RETURNING id, uuid, email, "values", attempts
 """
 RECIPIENTS = 'SELECT id, email, "values", state FROM promised_mails WHERE id = ANY(%s)'
-SUPPRESSED = """
+SELECT_SUPPRESSED = """
 SELECT address FROM blocked_addresses WHERE account_id = 1 AND kind = 'email' AND address = ANY(%s)
 UNION ALL SELECT address FROM unsubscribers WHERE account_id = 1 AND kind = 'email' AND address = ANY(%s)
 """
 STILL_HELD = "SELECT id, attempts FROM promised_mails WHERE id = ANY(%s) AND worker = %s ORDER BY id FOR UPDATE"
-DONE = """
+MARK_DONE = """
 UPDATE promised_mails SET state = 'delivered', worker = NULL, lease_time = NULL, sent_time = given.moment
 FROM json_to_recordset(%s::json) given (id bigint, moment timestamptz) WHERE promised_mails.id = given.id
 """
@@ -97,7 +97,7 @@ def main(database_url: str, port: int) -> None:
             database.commit()
             made = _send(link, stream, journal, _look_up(database, rows))
             _write(database, made)
-            log.write("".join(orjson.dumps({"message": "sent", **one}).decode() + "\n" for one in made))
+            log.write("".join(orjson.dumps({"message": "sent", **mail}).decode() + "\n" for mail in made))
             journal.truncate(0)
     print("done", flush=True)
 
@@ -106,7 +106,7 @@ def _look_up(database: psycopg.Connection[Any], rows: list[Any]) -> list[Any]:
     """The rows whose recipients exist and are not suppressed."""
     addresses = [row[2] for row in rows]
     recipients = {row[0]: row for row in database.execute(RECIPIENTS, ([row[0] for row in rows],))}
-    suppressed = {row[0] for row in database.execute(SUPPRESSED, (addresses, addresses))}
+    suppressed = {row[0] for row in database.execute(SELECT_SUPPRESSED, (addresses, addresses))}
     database.commit()
     return [row for row in rows if row[0] in recipients and row[2] not in suppressed]
 
@@ -155,10 +155,10 @@ def _compose(row: Any) -> tuple[bytes, bytes]:
 
 
 def _write(database: psycopg.Connection[Any], made: list[dict[str, Any]]) -> None:
-    held = dict(database.execute(STILL_HELD, ([one["id"] for one in made], WORKER)).fetchall())
-    kept = [one for one in made if held.get(one["id"]) == one["attempt"]]
+    held = dict(database.execute(STILL_HELD, ([mail["id"] for mail in made], WORKER)).fetchall())
+    kept = [mail for mail in made if held.get(mail["id"]) == mail["attempt"]]
     given = orjson.dumps(kept).decode()
-    database.execute(DONE, (given,))
+    database.execute(MARK_DONE, (given,))
     database.execute(STEPS, (given,))
     database.execute(COUNT, (len(kept),))
     database.commit()

@@ -19,7 +19,7 @@ import jwt
 import psycopg
 from redis import Redis
 
-from bench.processes import Failed
+from bench.processes import CaseFailure
 from bench.stack import plain_url
 
 WAKE_UP = "bench:webhooks"
@@ -41,7 +41,7 @@ def main(webhook_id: int, url: str, signers: list[tuple[str, str]]) -> None:
                 response = receiver.getresponse()
                 response.read()
                 if response.status != 204:
-                    raise Failed(f"the receiver answered {response.status}")
+                    raise CaseFailure(f"the receiver answered {response.status}")
                 database.execute("DELETE FROM events WHERE id = ANY(%s)", ([row[0] for row in rows],))
 
 
@@ -59,5 +59,5 @@ def _sign(webhook_id: int, body: bytes, signers: list[tuple[str, str]]) -> str:
 
 
 if __name__ == "__main__":
-    pairs = [one.partition(":") for one in sys.argv[3:]]
+    pairs = [argument.partition(":") for argument in sys.argv[3:]]
     main(int(sys.argv[1]), sys.argv[2], [(key_id, secret) for key_id, _, secret in pairs])

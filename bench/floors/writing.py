@@ -25,11 +25,11 @@ EMAIL = re.compile(r"[a-z0-9_.+-]+@([a-z0-9-]+\.)+[a-z]{2,}", re.IGNORECASE)
 MOBILE = re.compile(r"[1-9][0-9]{7,14}")
 STRINGS = ("first_name", "last_name", "city")
 NAMES = {"email", "mobile", "plan", "born", "points", *STRINGS}
-MOST = 10_000
+MAX_CONTACTS = 10_000
 
 __all__ = ["application"]
 
-DRAFTED = """
+DRAFTED_CONTACTS = """
 WITH drafted AS (
     SELECT list.account_id, list.id AS list_id, draft.* FROM lists list,
         unnest(%s::text[], %s::text[], %s::text[], %s::jsonb[]) draft (email, email_key, mobile, "values")
@@ -51,7 +51,7 @@ SELECT 0, created.account_id, webhook.id, '{"object":"contact","event":"created"
     || list_id || to_char(now() AT TIME ZONE 'UTC', ',"timestamp":"YYYY-MM-DD"T"HH24:MI:SS"Z"}')
 FROM created JOIN webhooks webhook ON webhook.account_id = created.account_id ORDER BY created.id
 """
-CREATE = DRAFTED + CREATE_DRAFTED
+CREATE = DRAFTED_CONTACTS + CREATE_DRAFTED
 
 SEND = """
 WITH grouped AS (
@@ -78,7 +78,7 @@ WITH grouped AS (
 )
 SELECT id FROM grouped
 """
-OF_A_SEND = ("list_id", "group_name", "subject", "from_name", "from_address", "body_html", "body_text")
+SEND_COLUMNS = ("list_id", "group_name", "subject", "from_name", "from_address", "body_html", "body_text")
 
 queue = Queue("floor", connection=Redis.from_url(from_environment().redis_url), serializer=JSONSerializer)
 
@@ -104,7 +104,7 @@ def _is_right(contact: Any) -> bool:
             and EMAIL.fullmatch(contact["email"]) is not None
             and len(contact["email"]) <= 254
             and MOBILE.fullmatch(contact["mobile"]) is not None
-            and all(type(contact[name]) is str and len(contact[name]) <= MOST for name in STRINGS)
+            and all(type(contact[name]) is str and len(contact[name]) <= MAX_CONTACTS for name in STRINGS)
             and contact["plan"] in PLANS
             and len(contact["born"]) == 10
             and bool(date.fromisoformat(contact["born"]))
@@ -126,12 +126,12 @@ def send() -> Response:
     recipients = body["recipients"]
     uuids = [str(uuid.uuid4()) for _ in recipients]
     given = {
-        **{name: body[name] for name in OF_A_SEND},
+        **{name: body[name] for name in SEND_COLUMNS},
         "count": len(recipients),
         "request_id": uuid.uuid4().hex,
         "uuids": uuids,
-        "emails": [one.pop("email") for one in recipients],
-        "values": [orjson.dumps(one).decode() for one in recipients],
+        "emails": [recipient.pop("email") for recipient in recipients],
+        "values": [orjson.dumps(recipient).decode() for recipient in recipients],
     }
     (group_id,) = connection().execute(SEND, given).fetchone() or (None,)
     if len(recipients) == 1:
@@ -140,4 +140,6 @@ def send() -> Response:
         "self": {"href": "/v1/transactional-sends"},
         "transactional_group": {"href": f"/v1/transactional-groups/{group_id}"},
     }
-    return json({"_embedded": {"recipients": [{"uuid": one} for one in uuids]}, "_links": links}, 202)
+    return json(
+        {"_embedded": {"recipients": [{"uuid": recipient_uuid} for recipient_uuid in uuids]}, "_links": links}, 202
+    )

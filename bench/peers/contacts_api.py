@@ -158,16 +158,16 @@ def a_page(list_id: int, database: Database, account_id: Account, limit: int = 1
     chosen = select(ContactRow).where(ContactRow.account_id == account_id, ContactRow.list_id == list_id)
     newest_first = chosen.order_by(ContactRow.creation_time.desc(), ContactRow.id.desc())
     rows = list(database.scalars(newest_first.limit(limit + 1).offset(offset)))
-    shown = rows[:limit]
-    blocked = _blocked(database, account_id, shown)
+    page_rows = rows[:limit]
+    blocked = _blocked(database, account_id, page_rows)
     path = f"/v1/lists/{list_id}/contacts"
     more = Link(href=f"{path}?limit={limit}&offset={offset + limit}") if len(rows) > limit else None
     return ContactPage(
         offset=offset,
         limit=limit,
-        size=len(shown),
+        size=len(page_rows),
         links=PageLinks(self=Link(href=path), next=more),
-        embedded=Contacts(contacts=[_contact(row, blocked) for row in shown]),
+        embedded=Contacts(contacts=[_contact(row, blocked) for row in page_rows]),
     )
 
 
@@ -175,7 +175,7 @@ def a_page(list_id: int, database: Database, account_id: Account, limit: int = 1
 def create(list_id: int, given: NewContacts, database: Database, account_id: Account) -> None:
     """Case C: contacts, then an event per contact and webhook, and the triggers."""
     moment = datetime.now(UTC).replace(microsecond=0)
-    contacts = [_new(one, account_id, list_id, moment) for one in given.contacts]
+    contacts = [_new(new_contact, account_id, list_id, moment) for new_contact in given.contacts]
     database.add_all(contacts)
     database.flush()
     for webhook_id in database.scalars(select(Webhook.id).where(Webhook.account_id == account_id)):
@@ -184,8 +184,8 @@ def create(list_id: int, given: NewContacts, database: Database, account_id: Acc
     database.commit()
 
 
-def _new(one: NewContact, account_id: int, list_id: int, moment: datetime) -> ContactRow:
-    email = one.email
+def _new(new_contact: NewContact, account_id: int, list_id: int, moment: datetime) -> ContactRow:
+    email = new_contact.email
     return ContactRow(
         account_id=account_id,
         list_id=list_id,
@@ -194,12 +194,12 @@ def _new(one: NewContact, account_id: int, list_id: int, moment: datetime) -> Co
         email=email,
         email_key=email.lower(),
         identifier=email.lower(),
-        mobile=one.mobile,
+        mobile=new_contact.mobile,
         subscribed_email=True,
         subscribed_mobile=True,
         is_active=True,
         double_opt_in=False,
-        values=one.model_dump(mode="json", exclude={"email", "mobile"}),
+        values=new_contact.model_dump(mode="json", exclude={"email", "mobile"}),
     )
 
 
@@ -221,8 +221,10 @@ def _firing(row: ContactRow) -> TriggerFiring:
 def _blocked(database: Session, account_id: int, rows: list[ContactRow]) -> set[tuple[str, str]]:
     """The blocked ones of the contacts' addresses."""
     addresses = [address for row in rows for address in (row.email_key, row.mobile) if address]
-    found = select(BlockedAddress).where(BlockedAddress.account_id == account_id, BlockedAddress.address.in_(addresses))
-    return {(one.kind, one.address) for one in database.scalars(found)}
+    statement = select(BlockedAddress).where(
+        BlockedAddress.account_id == account_id, BlockedAddress.address.in_(addresses)
+    )
+    return {(entry.kind, entry.address) for entry in database.scalars(statement)}
 
 
 def _contact(row: ContactRow, blocked: set[tuple[str, str]]) -> Contact:

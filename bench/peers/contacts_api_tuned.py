@@ -19,17 +19,17 @@ import psycopg
 from fastapi import FastAPI, Header, Response
 
 from bench.floors.api import CONTACTS, JsonLoader, contact_json, page_json
-from bench.floors.writing import CREATE_DRAFTED, DRAFTED
+from bench.floors.writing import CREATE_DRAFTED, DRAFTED_CONTACTS
 from bench.peers.contacts_api import NewContact, NewContacts
 from bench.stack import plain_url
 
 CONNECTIONS = 5
-OF_THE_KEY: LiteralString = "account_id = (SELECT account_id FROM api_keys WHERE token_hash = %s)"
-ONE: LiteralString = f"{CONTACTS} WHERE list_id = %s AND id = %s AND {OF_THE_KEY}"
-PAGE: LiteralString = (
-    f"{CONTACTS} WHERE list_id = %s AND {OF_THE_KEY} ORDER BY creation_time DESC, id DESC LIMIT %s OFFSET %s"
+IS_OF_KEY_ACCOUNT: LiteralString = "account_id = (SELECT account_id FROM api_keys WHERE token_hash = %s)"
+SELECT_CONTACT: LiteralString = f"{CONTACTS} WHERE list_id = %s AND id = %s AND {IS_OF_KEY_ACCOUNT}"
+SELECT_PAGE: LiteralString = (
+    f"{CONTACTS} WHERE list_id = %s AND {IS_OF_KEY_ACCOUNT} ORDER BY creation_time DESC, id DESC LIMIT %s OFFSET %s"
 )
-CREATE: LiteralString = f"{DRAFTED} AND {OF_THE_KEY}{CREATE_DRAFTED}"
+CREATE: LiteralString = f"{DRAFTED_CONTACTS} AND {IS_OF_KEY_ACCOUNT}{CREATE_DRAFTED}"
 
 Key = Annotated[str, Header(alias="Authorization")]
 
@@ -55,14 +55,14 @@ application = FastAPI(lifespan=connected)
 @application.get("/v1/lists/{list_id}/contacts/{contact_id}")
 async def one_contact(list_id: int, contact_id: int, key: Key) -> Response:
     """Case A."""
-    rows = await _execute(ONE, (list_id, contact_id, _hashed(key)))
+    rows = await _execute(SELECT_CONTACT, (list_id, contact_id, _hashed(key)))
     return _answer(contact_json(rows[0])) if rows else Response(status_code=404)
 
 
 @application.get("/v1/lists/{list_id}/contacts")
 async def a_page(list_id: int, key: Key, limit: int = 1000, offset: int = 0) -> Response:
     """Case B."""
-    rows = await _execute(PAGE, (list_id, _hashed(key), limit + 1, offset))
+    rows = await _execute(SELECT_PAGE, (list_id, _hashed(key), limit + 1, offset))
     return _answer(page_json(list_id, rows, limit, offset))
 
 

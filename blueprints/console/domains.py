@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from app.accounts.domain_hosts import HOSTS, set_hosts
+from app.accounts.domain_hosts import HOST_PURPOSES, set_hosts
 from app.accounts.domains import add_domain, delete_domain, find_domain
 from app.accounts.sessions import MANAGE
 from app.accounts.signing_keys import rotate_keys
@@ -18,7 +18,7 @@ from app.http.console.pages import form_texts, link, page_after
 from app.http.console.searches import account_of_request, choose_account, named_account_id, table_file
 from app.http.context import services
 from app.http.paths import path_id
-from app.network_checks.ask import RENEWED, ask, is_under_way
+from app.network_checks.ask import RENEWAL_SECONDS, ask, is_under_way
 from app.resources.rows import rows_of_account
 from app.senders.resource import RESOURCE as SENDER
 from blueprints.console.blueprint import blp
@@ -72,11 +72,11 @@ def domain(error: ServiceError | None = None, *, domain_id: str) -> Response:
         domain_entry = shown_domain(session, services().settings, row)
         is_checked = is_under_way(session, "domain", row.account_id, row.id)
     hosts = (
-        form_texts(*HOSTS)
-        if HOSTS.keys() & request.form.keys()
-        else {name: domain_entry.row[name] or "" for name in HOSTS}
+        form_texts(*HOST_PURPOSES)
+        if HOST_PURPOSES.keys() & request.form.keys()
+        else {name: domain_entry.row[name] or "" for name in HOST_PURPOSES}
     )
-    live = {"is_checked": is_checked, "renewed": RENEWED}
+    live = {"is_checked": is_checked, "renewed": RENEWAL_SECONDS}
     of = link(PATH, [], row.account_id)
     return page_after(
         error, "domain.html", domain_entry=domain_entry, of=of, hosts=hosts, may_manage=_may_manage(), **live
@@ -105,7 +105,7 @@ def check(transaction: Transaction, domain_id: str) -> str:
 def own_hosts(transaction: Transaction, domain_id: str) -> str:
     """Sets the hosts of a domain to those of the form, or clears them. They are used once their records are found."""
     row = _find(transaction, domain_id)
-    set_hosts(transaction, row, form_texts(*HOSTS), by_operator=signed_in().is_operator)
+    set_hosts(transaction, row, form_texts(*HOST_PURPOSES), by_operator=signed_in().is_operator)
     return _path(row)
 
 

@@ -24,7 +24,7 @@ from app.console.webhooks import (
 )
 from app.db.database import ReadSession, Transaction
 from app.db.models import Webhook, WebhookAttempt
-from app.db.models.webhooks import UNCHECKED
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.errors import ServiceError
 from app.events.guarded_connection import has_name
 from app.events.outbox import EVENT_NAMES
@@ -46,7 +46,7 @@ from app.http.console.searches import account_of_request, choose_account, csv_fi
 from app.http.context import services
 from app.http.paths import path_id
 from app.http.responses import query_pairs
-from app.network_checks.ask import RENEWED, ask
+from app.network_checks.ask import RENEWAL_SECONDS, ask
 from blueprints.console.blueprint import blp
 
 FILE_COLUMNS = ("id", "host", "state", "failures", "failing_since", "waiting_seconds", "dropped_events")
@@ -71,7 +71,7 @@ def create(transaction: Transaction) -> Response:
     """Registers the URL of the form, and shows its secret, only this once. A worker looks up where its host leads."""
     events, settings, signer = request.form.getlist("event"), services().settings, (new_key_id([]), new_secret())
     url = well_formed_url(settings, form_texts("url")["url"])
-    barred = UNCHECKED if has_name(url) and not settings.webhook_allow_private else None
+    barred = UNCHECKED_BAR if has_name(url) and not settings.webhook_allow_private else None
     account = account_of_request(transaction)
     made = create_webhook(transaction, settings, account.id, url, [signer], barred=barred)
     choose_events(transaction, made, events or None, _chosen_lists(transaction, account.id))
@@ -101,7 +101,7 @@ def webhook(error: ServiceError | None = None, *, webhook_id: str) -> Response:
         "newest": link(state.path) if pairs else None,
         "csv": link(f"{state.path}/deliveries.csv"),
     }
-    template_values = {"may_manage": _may_manage(), "names": EVENT_NAMES, "renewed": RENEWED}
+    template_values = {"may_manage": _may_manage(), "names": EVENT_NAMES, "renewed": RENEWAL_SECONDS}
     return page_after(error, "webhook.html", webhook_page=webhook_page, webhook_state=state, **template_values, **links)
 
 

@@ -151,7 +151,7 @@ def test_an_action_that_would_do_nothing_is_not_offered(tenant: Tenant, rows: Ro
 def test_an_action_that_runs_shows_how_far_it_has_come_and_can_be_stopped(
     tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 20)
     failed(rows, *(f"p{number}@example.com" for number in range(30)))
     browser = signed_in(tenant)
     path = asked(browser)

@@ -133,7 +133,7 @@ def test_one_request_asks_for_no_more_than_others_and_an_account_for_no_more_tha
     tenant: Tenant, asking: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     browser = manager(tenant, asking)
-    monkeypatch.setattr("app.network_checks.ask.MOST_OPEN", 2)
+    monkeypatch.setattr("app.network_checks.ask.MAX_OPEN_CHECKS", 2)
     first, second, third = (add(browser, new_domain()) for _ in range(3))
     assert [browser.post(f"{path}/check").status_code for path in (first, first, second)] == [303] * 3
     refused = browser.post(f"{third}/check")

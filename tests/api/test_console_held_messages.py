@@ -126,7 +126,7 @@ def test_what_is_held_is_ended_without_being_sent(
 def test_what_was_decided_meanwhile_is_left_as_it_is(
     tenant: Tenant, rows: Rows, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.write_turns.FIRST", 10)
+    monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 10)
     ids = held(rows, *(f"p{number}@example.com" for number in range(30)))
     path = ask(browser, tenant, "drop_as_failed")
     run_due(tenant.services, time_slice=0)

@@ -12,7 +12,7 @@ from app.addresses import normalize_address
 from app.contacts.suppress import block
 from app.db.models import AuditEntry, Contact, QueueEntry, Recipient
 from app.infrastructure.digests import address_digest
-from app.privacy.forget import Forgotten
+from app.privacy.forget import ForgetReport
 from tests.api.test_console_bulk_actions import is_free
 from tests.support.browser import linked, operator, signed_in, words
 from tests.support.cases import each
@@ -114,7 +114,7 @@ def test_what_is_no_address_and_nobody_are_said_and_not_recorded(tenant: Tenant,
 def test_what_is_being_handed_over_is_said_and_can_be_gone_on_with(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = Forgotten(in_flight=["a uuid"], journals=["a.journal"])
+    left = ForgetReport(in_flight=["a uuid"], journals=["a.journal"])
     monkeypatch.setattr("app.console.people.forget", lambda *_, **__: left)
     page = linked(tenant).post(f"{PATH}/forget", address="ann@example.com", confirmation="ann@example.com")
     text = words(page)

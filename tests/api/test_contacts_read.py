@@ -229,8 +229,8 @@ def test_filters_find_the_same_contacts_for_frequent_values(
     api: Client, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rare values are looked up in an index; others are filtered in the order of the page (app/db/index_hints.py)."""
-    monkeypatch.setattr("app.db.index_hints.FEW", 0)
-    monkeypatch.setattr("app.contacts.filters.FEW", 0)
+    monkeypatch.setattr("app.db.index_hints.MAX_ROWS_TO_SORT", 0)
+    monkeypatch.setattr("app.contacts.filters.MAX_ROWS_TO_SORT", 0)
     for case, (params, expected) in FILTERS.items():
         assert names(api, path, *params) == expected, case
 
@@ -240,7 +240,7 @@ def test_filter_by_modification(
     tenant: Tenant, api: Client, path: str, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """Contacts that were changed since their creation, and those that were not, which no index of their own has."""
-    monkeypatch.setattr("app.db.index_hints.FEW", few)
+    monkeypatch.setattr("app.db.index_hints.MAX_ROWS_TO_SORT", few)
     moment = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     changes = {"kept": (1, 1), "early": (1, 2), "late": (1, 9), "new": (8, 8), "backwards": (9, 3)}
     contact_ids = {name: tenant.new_contact(int(path.split("/")[3]))["id"] for name in changes}

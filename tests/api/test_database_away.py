@@ -47,7 +47,7 @@ def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator
 def hasty() -> Iterator[pytest.MonkeyPatch]:
     """Short waits inside the block, for a database that hangs: nothing that it does could be too slow for them."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("app.db.bounded_connection.REQUEST", 0.4)
+        patched.setattr("app.db.bounded_connection.REQUEST_SECONDS", 0.4)
         patched.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.4))
         patched.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.2)
         patched.setattr("app.db.bounded_connection.CONNECT_SECONDS", MIN_CONNECT_SECONDS)

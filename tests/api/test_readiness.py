@@ -29,7 +29,7 @@ from tests.support.servers import PATIENCE, short_folder, wait_until
 def own_app(own_postgres: OwnPostgres, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     """An application whose database a test may freeze, and which looks for it at every probe."""
     monkeypatch.setattr("app.db.bounded_connection.PROBE_INTERVAL", 0.05)
-    monkeypatch.setattr(health, "FRESH", 0.0)
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
     outage.outage.reset()
     with short_folder() as folder:
         settings = test_settings(folder, DATABASE_URL=own_postgres.url, REDIS_URL=redis_url)
@@ -101,8 +101,8 @@ def test_while_one_probe_hangs_the_others_get_the_result_before(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that no number of probes takes the connections and the threads of requests."""
-    monkeypatch.setattr(health, "FRESH", 0.0)
-    monkeypatch.setattr(health, "STALE", PATIENCE)
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(health, "STALE_SECONDS", PATIENCE)
     with app_with(settings) as app:
         readiness: Readiness = app.extensions[f"{EXTENSION}.{Readiness.__name__}"]
         before = readiness.check()
@@ -114,7 +114,7 @@ def test_while_one_probe_hangs_the_others_get_the_result_before(
         assert [state(app) for _ in range(20)] == [(200, [])] * 20
         hanging.gate.set()
         probe.join(PATIENCE)
-        monkeypatch.setattr(health, "FRESH", PATIENCE)
+        monkeypatch.setattr(health, "FRESH_SECONDS", PATIENCE)
         assert [state(app) for _ in range(20)] == [(503, ["database"])] * 20
         assert hanging.count == 1
 

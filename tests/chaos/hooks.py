@@ -46,7 +46,7 @@ def seconds_for_hours(settings: Any) -> None:
 
 def small_turns(write_turns: Any) -> None:
     """Long jobs write two rows in a transaction, so that they have many."""
-    write_turns.FIRST = write_turns.LEAST = write_turns.MOST = 2
+    write_turns.FIRST_ROWS = write_turns.MIN_ROWS = write_turns.MAX_ROWS = 2
 
 
 def prompt_bulk_actions(ask: Any) -> None:

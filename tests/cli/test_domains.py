@@ -366,7 +366,7 @@ def test_a_domain_above_proves_the_host_of_another_domain(cli: Cli, domain: str)
 
 
 def test_the_hosts_that_an_account_had_are_bounded(cli: Cli, domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(domain_hosts, "MOST_HOSTS", 2)
+    monkeypatch.setattr(domain_hosts, "MAX_HOSTS", 2)
     cli.text("domains", "add", domain, "--trust")
     for name in ("one", "two", "one"):
         cli.text("domains", "update", domain, "--tracking-host", f"{name}.{domain}")

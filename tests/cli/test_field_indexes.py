@@ -59,7 +59,7 @@ def test_a_value_of_another_type_under_the_key_of_an_index_can_be_written(cli: C
 
 
 def test_there_are_no_more_indexes_than_writes_can_bear(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(field_indexes, "MOST_INDEXES", 1)
+    monkeypatch.setattr(field_indexes, "MAX_INDEXES", 1)
     database_url = tenant.services.settings.database_url
     first = FieldIndex("points", "number")
     field_indexes.create_index(database_url, first)
@@ -74,4 +74,4 @@ def test_there_are_no_more_indexes_than_writes_can_bear(tenant: Tenant, monkeypa
 def test_long_keys_have_short_names() -> None:
     names = {FieldIndex("k" * length, "number").name for length in (100, 101)}
     assert len(names) == 2
-    assert {len(name) for name in names} == {field_indexes.LONGEST_NAME}
+    assert {len(name) for name in names} == {field_indexes.MAX_NAME_LENGTH}

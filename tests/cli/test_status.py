@@ -22,7 +22,7 @@ from app.events.outbox import contact_event
 from app.http.context import EXTENSION
 from app.maintenance import overview
 from app.maintenance.figures import Figures, read_figures
-from app.maintenance.overview import PutOff, notes_on_schema, read_put_off
+from app.maintenance.overview import Postponement, notes_on_schema, read_put_off
 from app.services import Services
 from tests.cli.conftest import Cli
 from tests.support.apps import app_with
@@ -184,11 +184,11 @@ def test_it_tells_what_relays_said_last_that_put_messages_off(
         test_replies = read_put_off(transaction, moment)
         transaction.rollback()
     assert replies == [
-        PutOff("default", 1, "no connection to 192.0.2.1:25"),
-        PutOff("relay", 1, "451 later"),
+        Postponement("default", 1, "no connection to 192.0.2.1:25"),
+        Postponement("relay", 1, "451 later"),
     ]
     assert test_replies == []
-    monkeypatch.setattr(overview, "MOST", 1_000_000)  # other tests may have left many
+    monkeypatch.setattr(overview, "MAX_MESSAGES", 1_000_000)  # other tests may have left many
     assert re.search(r"^- \d+ messages? put off by transport relay, which said last: 451", bare.text("status"), re.M)
 
 

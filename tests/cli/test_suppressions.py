@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from app.addresses import AccountAddress
 from app.bulk_actions.run import run_due
 from app.clock import now
-from app.contacts.blocked import PERMANENT, Block, block_addresses
+from app.contacts.blocked import PERMANENT_BOUNCE, Block, block_addresses
 from app.db.models import BulkAction, Event
 from app.distribution import COMMAND_LINE
 from tests.cli.conftest import Cli
@@ -125,7 +125,9 @@ def test_json_output_contains_the_changes(cli: Cli, tenant: Tenant, customers: i
 def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, bare: Cli, tenant: Tenant) -> None:
     """After a preview with their number and the newest of them."""
     blocks = {
-        AccountAddress.of(tenant.id, "email", address): Block(PERMANENT, f"554 5.7.1 <{address}>: Relay access denied")
+        AccountAddress.of(tenant.id, "email", address): Block(
+            PERMANENT_BOUNCE, f"554 5.7.1 <{address}>: Relay access denied"
+        )
         for address in ("p0@example.com", "p1@example.com", "p2@example.com")
     }
     tenant.services.database.transact(lambda transaction: block_addresses(transaction, blocks))
@@ -163,7 +165,7 @@ def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, 
 
 def test_a_blocked_address_shows_the_reply_that_has_blocked_it(cli: Cli, tenant: Tenant, tmp_path: Path) -> None:
     address = AccountAddress.of(tenant.id, "email", "ann@example.com")
-    block = Block(PERMANENT, "550 5.1.1 <Ann@Example.com>: user unknown")
+    block = Block(PERMANENT_BOUNCE, "550 5.1.1 <Ann@Example.com>: user unknown")
     tenant.services.database.transact(lambda transaction: block_addresses(transaction, {address: block}))
     reply = "550 5.1.1 <[address]>: user unknown"
     assert [suppression["reply"] for suppression in cli.json("suppressions", "show", "ann@example.com")] == [reply]

@@ -13,7 +13,7 @@ import pytest
 from flask import Flask
 
 from app import create_app
-from app.audit.audited import AUDITED, shown_columns
+from app.audit.audited import AUDITED_TABLES, shown_columns
 from app.audit.record import ACTIONS, ACTIONS_BY_OBJECT
 from app.cli import COMMANDS, LazyCommands
 from app.db.models import Base, table_of
@@ -72,9 +72,9 @@ CORE_WRITES = {
     ("app.events.registration", "Webhook"): "whether the host was looked up, which the log says",
     ("app.events.rotation", "Webhook"): "positions",
     ("app.events.batch_contents", "Webhook"): "leases and positions",
-    ("app.maintenance.test_accounts", "Account"): "the command records test_account.deleted",
-    ("app.maintenance.test_accounts", "ApiKey"): "the command records test_account.deleted",
-    ("app.maintenance.test_accounts", "Webhook"): "the command records test_account.deleted",
+    ("app.maintenance.account_deletion", "Account"): "the command records test_account.deleted",
+    ("app.maintenance.account_deletion", "ApiKey"): "the command records test_account.deleted",
+    ("app.maintenance.account_deletion", "Webhook"): "the command records test_account.deleted",
     ("app.privacy.addressed", "Account"): "whether suppressions are kept under digests",
     ("app.runs.define", "List"): "whether automations listen to a list",
     ("app.runs.delete", "Automation"): "how far the ending of runs has come",
@@ -219,7 +219,7 @@ def app(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Fl
 
 
 def test_every_table_is_audited_or_says_why_not() -> None:
-    audited = {model.__tablename__ for model in AUDITED}
+    audited = {model.__tablename__ for model in AUDITED_TABLES}
     assert audited.isdisjoint(NOT_AUDITED_TABLES)
     assert audited | NOT_AUDITED_TABLES.keys() == set(Base.metadata.tables)
 
@@ -257,19 +257,19 @@ NAMED = {
 """Table -> the columns of which an entry shows the values, and those that it only names. The others are unrecorded."""
 
 
-@pytest.mark.parametrize("model", AUDITED, ids=lambda model: model.__tablename__)
+@pytest.mark.parametrize("model", AUDITED_TABLES, ids=lambda model: model.__tablename__)
 def test_every_column_is_shown_named_or_unrecorded(model: type[Base]) -> None:
     """Otherwise: mark a new column in its model, or say in `app.audit.audited` why it is unrecorded; then say here what
     an entry says of it."""
     names = {column.name for column in table_of(model).columns}
-    recorded, columns_shown = names - AUDITED[model].unrecorded, shown_columns(model)
-    assert AUDITED[model].unrecorded <= names
+    recorded, columns_shown = names - AUDITED_TABLES[model].unrecorded, shown_columns(model)
+    assert AUDITED_TABLES[model].unrecorded <= names
     assert columns_shown == {*SHOWN.get(table_of(model).name, "").split()}
     assert recorded - columns_shown == {*NAMED.get(table_of(model).name, "").split()}
 
 
 def test_what_is_written_past_the_orm_is_known() -> None:
-    models = {model.__name__ for model in AUDITED}
+    models = {model.__name__ for model in AUDITED_TABLES}
     writes = {
         (source.name, model)
         for source in sources()
@@ -341,7 +341,7 @@ def test_the_page_names_all_actions_and_no_others() -> None:
 def test_every_action_can_happen() -> None:
     """Each is written out where it is recorded, or is what the ORM's changes of an audited table are called."""
     texts = {node.value for source in sources() for node in ast.walk(source.tree) if isinstance(node, ast.Constant)}
-    kinds = {audited.kind for audited in AUDITED.values()}
+    kinds = {audited.kind for audited in AUDITED_TABLES.values()}
     noticed = {f"{kind}.{verb}" for kind in kinds for verb in ("created", "updated", "deleted")}
     verbs = {"key.rotated", "key.revoked", "domain.verified", "automation.paused", "automation.resumed"}
     assert [action for action in ACTIONS if action not in texts | noticed | verbs] == []

@@ -69,7 +69,7 @@ def test_a_migration_whose_tables_stay_in_use_is_given_up(
     database_url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "50ms")
-    monkeypatch.setattr(migrate, "PATIENCE", 0.0)
+    monkeypatch.setattr(migrate, "PATIENCE_SECONDS", 0.0)
     with engine.connect() as long_transaction:
         long_transaction.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
         with pytest.raises(migrate.MigrationError, match=f"revision {EXPANDED} found its tables in use"):

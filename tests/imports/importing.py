@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from app.contacts.upsert import Upserted
+from app.contacts.upsert import UpsertCounts
 from app.csv_files.reader import find_format, reading
 from app.db.models import AuditEntry, Contact, ContactImport
 from app.imports.importer import SlicedImport, begin_import, check, find_import, new_import, try_out, write_at_once
@@ -32,7 +32,7 @@ class Done:
     faults: FaultReport
 
     @classmethod
-    def of(cls, counts: Upserted | ContactImport, faults: FaultReport) -> Done:
+    def of(cls, counts: UpsertCounts | ContactImport, faults: FaultReport) -> Done:
         return cls(counts.created, counts.updated, counts.left_out, faults)
 
     @property

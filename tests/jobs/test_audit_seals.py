@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.audit.record import Act, record
 from app.audit.seals import has_unsealed
-from app.audit.verify import Break, NotedSeal, Verified, verify
+from app.audit.verify import Break, NotedSeal, Verification, verify
 from app.clock import now
 from app.db.copies.snapshot import snapshot
 from app.db.models import Account, AuditEntry, AuditSeal, DigestKey
@@ -70,7 +70,7 @@ def seals(parts: Alone) -> Sequence[AuditSeal]:
         return session.scalars(select(AuditSeal).order_by(AuditSeal.number)).all()
 
 
-def verified(parts: Alone, settings: Settings | None = None, noted: NotedSeal | None = None) -> Verified:
+def verified(parts: Alone, settings: Settings | None = None, noted: NotedSeal | None = None) -> Verification:
     settings = settings or parts.services.settings
     with snapshot(settings.database_url) as log:
         return verify(log.connection, settings, noted)

@@ -20,7 +20,7 @@ from app.bulk_actions.preview import preview
 from app.bulk_actions.query import MAX_QUERY_LENGTH
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now, this_second
-from app.contacts.blocked import PERMANENT, Block, block_addresses
+from app.contacts.blocked import PERMANENT_BOUNCE, Block, block_addresses
 from app.contacts.suppress import block, unblock, unsubscribe
 from app.db.database import Transaction
 from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction, RecipientStep, Send, SoftBounces
@@ -237,8 +237,8 @@ def test_messages_that_match_no_longer_are_left_alone(parts: Alone, rows: Rows) 
 def test_ten_thousand_messages_take_a_fixed_number_of_statements_per_slice(
     parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.write_turns.FIRST", 1000)
-    monkeypatch.setattr("app.db.write_turns.LEAST", 1000)
+    monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 1000)
+    monkeypatch.setattr("app.db.write_turns.MIN_ROWS", 1000)
     few, many = failed(rows, 1), failed(rows, 10_000)
     group_id = rows.recipient(few[0]).group_id
     asked(rows, [*FAILED, ("group_id", str(group_id))])
@@ -261,7 +261,7 @@ def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
     parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the next one goes on where the last slice has ended: each message is acted upon once."""
-    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 20)
     ids = failed(rows, 50)
     action_id = asked(rows)
     assert run_due(parts.services, time_slice=0) == 1
@@ -321,7 +321,7 @@ def test_an_action_of_a_kind_that_a_process_does_not_know_waits_for_one_that_doe
 
 
 def test_two_processes_act_upon_each_message_once(parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 20)
     ids = failed(rows, 200)
     action_id = asked(rows)
     threads = [threading.Thread(target=run_due, args=(parts.services, 60)) for _ in range(2)]
@@ -361,7 +361,7 @@ def test_what_is_cancelled_in_time_is_not_done(parts: Alone, rows: Rows) -> None
 def test_what_is_cancelled_while_it_runs_leaves_the_rest(
     parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 20)
     ids = failed(rows, 50)
     action_id = asked(rows)
     run_due(parts.services, time_slice=0)
@@ -375,8 +375,8 @@ def test_what_is_cancelled_while_it_runs_leaves_the_rest(
 
 def test_accounts_take_turns(parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     """An action on many messages does not keep one on few waiting."""
-    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
-    monkeypatch.setattr("app.db.write_turns.MOST", 20)
+    monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 20)
+    monkeypatch.setattr("app.db.write_turns.MAX_ROWS", 20)
     other = Rows(parts.services, new_tenant(parts.tenant.app).id)
     failed(rows, 100)
     few = failed(other, 3)
@@ -448,14 +448,14 @@ def test_a_query_of_a_test_account_names_lists_and_messages_by_the_ids_of_the_or
 
 
 RELAY_DENIED = "554 5.7.1 <{}>: Relay access denied (in reply to RCPT TO command, id {})"
-DENIED = [("state", "blocked"), ("reason", PERMANENT), ("reply", "relay access DENIED")]
+DENIED = [("state", "blocked"), ("reason", PERMANENT_BOUNCE), ("reply", "relay access DENIED")]
 
 
 def blocked_by(rows: Rows, reply: str, *addresses: str, account_id: int | None = None) -> None:
     """Addresses that bounces have blocked, each by its own form of the reply."""
     blocks = {
         AccountAddress.of(account_id or rows.account_id, "email", address): Block(
-            PERMANENT, reply.format(address, number)
+            PERMANENT_BOUNCE, reply.format(address, number)
         )
         for number, address in enumerate(addresses)
     }
@@ -473,7 +473,7 @@ def test_addresses_that_one_reply_has_blocked_are_unblocked_together(
 ) -> None:
     """In slices, with an event for each of their contacts, their soft bounces reset, and an entry in the audit log. No
     others: blocked by another reply, by hand, for another account, or of people who have complained since."""
-    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 20)
     addresses, other_id = [f"p{number}@example.com" for number in range(45)], new_tenant(parts.tenant.app).id
     blocked_by(rows, RELAY_DENIED, *addresses)
     blocked_by(rows, "550 5.1.1 <{}>: user unknown", "gone@example.com")
@@ -521,7 +521,7 @@ def test_an_address_that_is_blocked_again_after_it_was_asked_for_stays_blocked(p
 @each(
     ("pairs", "expected"),
     [
-        ([("reason", PERMANENT)], {"a", "b"}),
+        ([("reason", PERMANENT_BOUNCE)], {"a", "b"}),
         ([("reason", "by hand")], {"c"}),
         ([("reply", "5.7.1")], {"a"}),
         ([("reply", "100%_")], set()),

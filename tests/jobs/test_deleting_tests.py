@@ -26,7 +26,7 @@ from app.db.models import (
     Webhook,
     WebhookAttempt,
 )
-from app.maintenance.test_accounts import delete_test_account, rows_to_delete
+from app.maintenance.account_deletion import delete_test_account, rows_to_delete
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.transitions import RetryRules
@@ -164,7 +164,7 @@ def test_an_interrupted_deletion_is_gone_on_with(
     """In transactions of two rows, however many there are."""
     for name in ("FIRST", "LEAST", "MOST"):
         monkeypatch.setattr(write_turns, name, 2)
-    monkeypatch.setattr(write_turns, "PAUSE", 0)
+    monkeypatch.setattr(write_turns, "PAUSE_SECONDS", 0)
     body = sends.email(recipients=[{"email": new_email()} for _ in range(7)])
     SendsApi(test).send(body)
     drain(test.services)

@@ -281,7 +281,7 @@ def test_a_table_is_written_to_for_the_retention_and_its_events_are_kept_for_as_
 def test_events_are_deleted_in_pieces_on_sqlite(
     services: Services, add_hook: AddHook, empty: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.commit_order.PIECE", 2)
+    monkeypatch.setattr("app.db.commit_order.CHUNK", 2)
     hook = add_hook(URL)
     hook.happen(1, 2, 3, 4, 5)
     assert rotate(services)

@@ -20,7 +20,7 @@ from app.infrastructure import heartbeat
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.liveness import process_name
 from app.maintenance import figures
-from app.maintenance.figures import WORST, Figures, FiguresReader, Reading
+from app.maintenance.figures import MAX_WORST, Figures, FiguresReader, Reading
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from tests.conftest import BACKENDS
@@ -122,11 +122,11 @@ def test_webhooks_are_shown_one_by_one_up_to_a_number(idle_installation: Alone) 
     assert value(figures, "tms_events_oldest_seconds") >= 11 * 3600
     waiting = samples(figures, "tms_webhook_events_waiting")
     assert {dict(key[1])["webhook"]: number for key, number in waiting.items()} == {
-        str(ids[number]): number for number in range(12 - WORST, 12)
+        str(ids[number]): number for number in range(12 - MAX_WORST, 12)
     }
     oldest = samples(figures, "tms_webhook_oldest_seconds")
     hours = {dict(key[1])["webhook"]: int(age // 3600) for key, age in oldest.items()}
-    assert hours == {str(ids[number]): number for number in range(12 - WORST, 12)}
+    assert hours == {str(ids[number]): number for number in range(12 - MAX_WORST, 12)}
 
 
 def test_runs_of_automations_are_counted_by_state(idle_installation: Alone) -> None:
@@ -251,7 +251,7 @@ def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
     idle_installation: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not again within the least interval."""
-    monkeypatch.setattr(figures, "WAIT", 0.0)
+    monkeypatch.setattr(figures, "WAIT_SECONDS", 0.0)
     monkeypatch.setattr(figures, "LEAST_INTERVAL", 20 * PATIENCE)
     reader, gate, readings = FiguresReader(idle_installation.services), threading.Event(), list[str]()
 
@@ -273,7 +273,7 @@ def test_a_scrape_does_not_wait_for_figures_that_took_longer_than_it_waits(
     idle_installation: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it takes the same time however much work is left; the next one after the reading shows its figures."""
-    monkeypatch.setattr(figures, "WAIT", 2 * PATIENCE)
+    monkeypatch.setattr(figures, "WAIT_SECONDS", 2 * PATIENCE)
     reader, gate = FiguresReader(idle_installation.services), threading.Event()
     before = reader._latest = Reading({}, time.monotonic(), 3 * PATIENCE, database_up=True, redis_up=True)
 

@@ -37,16 +37,16 @@ from app.db.models import (
     Webhook,
     WebhookSecret,
 )
-from app.db.remains import APART, RemainsCleaner, clean_remains, mark_remains
+from app.db.remains import SECONDS_BETWEEN_TRIES, RemainsCleaner, clean_remains, mark_remains
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
 from app.infrastructure.logs import JsonFormatter
 from app.privacy.export import export_person
-from app.privacy.forget import Forgotten, forget, held
+from app.privacy.forget import ForgetReport, forget, held
 from app.privacy.person import Person, with_test_account
 from app.privacy.place import Eraser
-from app.privacy.places import ONE, PLACES
-from app.privacy.searched import KEPT_OF_ANSWER
+from app.privacy.places import PLACES, SINGULARS
+from app.privacy.searched import ANSWER_KEYS_TO_KEEP
 from app.recipients.timeline import TimelineStep
 from app.runs.work import advance_due
 from app.secret_keys import encrypt
@@ -112,7 +112,7 @@ class UsedInstallation:
     mobile: str
     bob: str
 
-    def forget(self) -> Forgotten:
+    def forget(self) -> ForgetReport:
         """Forgets the person in the account and its test account."""
         return forget(self.worker, self.accounts, "email", self.email, wait=PATIENCE)
 
@@ -320,7 +320,7 @@ def marked(services: Services) -> bool:
 def clean_files(services: Services) -> None:
     """Runs the maintenance until it has found the files unused for a moment, however slow this machine is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.db.remains.LONGEST", PATIENCE)
+        patch.setattr("app.db.remains.MAX_COMPACTION_SECONDS", PATIENCE)
 
         def is_clean() -> bool:
             clean_remains(services.database)
@@ -401,7 +401,7 @@ def test_however_often_the_maintenance_runs_it_cleans_once_in_a_while(tenant: Te
         with worker.database.write() as transaction:
             mark_remains(transaction)
         assert not cleans()
-        moment[0] += APART
+        moment[0] += SECONDS_BETWEEN_TRIES
 
 
 def test_what_was_removed_is_marked_also_if_forgetting_dies_in_the_middle(
@@ -431,8 +431,8 @@ def test_the_maintenance_gives_way_to_writers_and_tries_again(
     tenant.new_contact(tenant.add_list(), email=email)
     forget(worker, [tenant.id], "email", email, wait=0)
     with monkeypatch.context() as patch:
-        patch.setattr("app.db.remains.STEPS", 1)
-        patch.setattr("app.db.remains.LONGEST", 0)
+        patch.setattr("app.db.remains.STEPS_BETWEEN_LOOKS", 1)
+        patch.setattr("app.db.remains.MAX_COMPACTION_SECONDS", 0)
         clean_remains(worker.database)
     assert marked(worker)
     clean_files(worker)
@@ -447,7 +447,7 @@ def test_a_large_file_is_not_compacted_beside_writers_but_keeps_no_log_of_what_w
     email = new_email("Ann")
     tenant.new_contact(tenant.add_list(), email=email)
     forget(worker, [tenant.id], "email", email, wait=0)
-    monkeypatch.setattr("app.db.remains.SMALL", 0)
+    monkeypatch.setattr("app.db.remains.SMALL_FILE_BYTES", 0)
     with statements(worker) as noted:
         clean_files(worker)
     assert "VACUUM" not in noted
@@ -468,7 +468,7 @@ def test_the_search_for_a_forgotten_person_finds_nothing(
 
     forgotten = used.forget()
     assert forgotten.is_complete
-    assert all(noun in ONE or noun.endswith("s") for noun in forgotten.removed)
+    assert all(noun in SINGULARS or noun.endswith("s") for noun in forgotten.removed)
     assert sorted(row.state for row in rows_of(used.tenant, AutomationRun)) == ["ended", "waiting"]
     clean_files(used.worker)
     # The number, too: all that was sent to the contact is gone with it.
@@ -601,7 +601,7 @@ def test_the_fingerprint_of_a_request_confirms_no_address_that_was_forgotten(ten
     repeated = tenant.api.post(path, body, headers=key)
     assert (repeated.status_code, repeated.get_json()) == (
         201,
-        {name: created[name] for name in KEPT_OF_ANSWER if name in created},
+        {name: created[name] for name in ANSWER_KEYS_TO_KEEP if name in created},
     )
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import ExceptionContext, delete, event, func, select, text
 from app.clock import now
 from app.db import history_ranges
 from app.db.counters import GROUP_COUNTS, count
-from app.db.history_ranges import AHEAD, SPAN
+from app.db.history_ranges import RANGES_AHEAD, SPAN
 from app.db.models import GroupCount, QueueEntry, Recipient, RecipientStep, Send
 from app.errors import ServiceError
 from app.maintenance import history, sweeps
@@ -115,7 +115,7 @@ def test_maintenance_makes_ranges_ahead_and_changes_nothing_within_a_month(on_po
     last = add_months(on_postgresql)[-1]
     for _ in range(2):
         sweeps.clean(on_postgresql.services)
-        assert range_starts(on_postgresql) == [last + number * SPAN for number in range(AHEAD + 1)]
+        assert range_starts(on_postgresql) == [last + number * SPAN for number in range(RANGES_AHEAD + 1)]
     assert add_settled(on_postgresql, now()) == last + 1
 
 
@@ -274,7 +274,7 @@ def test_claims_are_the_same_before_and_after_a_drop(parts: Alone) -> None:
 
 def test_a_drop_that_never_gets_its_locks_says_so(on_postgresql: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     add_months(on_postgresql)
-    monkeypatch.setattr(history_ranges, "PATIENCE", 0.0)
+    monkeypatch.setattr(history_ranges, "PATIENCE_SECONDS", 0.0)
     with on_postgresql.services.database.write() as reader:
         reader.execute(text("SELECT count(*) FROM recipients"))
         with pytest.raises(ServiceError) as refused:

@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 from app.accounts.domains import add_domain, find_domain
 from app.clock import now
 from app.db.models import NetworkCheck, Webhook
-from app.db.models.webhooks import UNCHECKED
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.errors import ServiceError
 from app.events.batches import has_due as has_due_webhooks
 from app.events.redeliver import send_test
@@ -105,8 +105,8 @@ def test_all_lookups_of_a_domain_end_at_one_deadline(
     parts: Alone, asking: Services, names: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was not answered is unknown, and not even asked if no time is left."""
-    monkeypatch.setattr("app.maintenance.domain_check.DEADLINE", 0.05)
-    monkeypatch.setattr("app.maintenance.domain_check.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("app.maintenance.domain_check.DEADLINE_SECONDS", 0.05)
+    monkeypatch.setattr("app.maintenance.domain_check.MAX_LOOKUPS", 1)
     names.silent.set()
     domain_id, name = domain_of(asking, parts.tenant.id)
     row = verify_domain(asking, parts.tenant.id, name)
@@ -161,7 +161,7 @@ def test_a_check_that_fails_keeps_no_other_waiting(
 
 def unchecked(parts: Alone, url: str) -> Hook:
     """A webhook that the console has registered, and one event for it."""
-    webhook_id = parts.tenant.add(Webhook, url=url, creation_time=now(), due_time=now(), barred=UNCHECKED)
+    webhook_id = parts.tenant.add(Webhook, url=url, creation_time=now(), due_time=now(), barred=UNCHECKED_BAR)
     ask_for(parts.services, parts.tenant.id, webhook_id, "webhook")
     hook = Hook(parts.services, parts.tenant.id, webhook_id)
     hook.happen(1)

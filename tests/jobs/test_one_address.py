@@ -14,7 +14,7 @@ from sqlalchemy import update
 
 from app.addresses import email_key, normalize_address
 from app.clock import this_second
-from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
+from app.contacts.blocked import COMPLAINT, PERMANENT_BOUNCE, TEMPORARY_BOUNCES
 from app.db.address_forms import PREFIX
 from app.db.models import (
     Account,
@@ -102,7 +102,7 @@ def add_unsubscriber(tenant: Tenant, address: str, list_id: int | None = None, *
     )
 
 
-def add_block(tenant: Tenant, address: str, reason: str = PERMANENT, **values: Any) -> int:
+def add_block(tenant: Tenant, address: str, reason: str = PERMANENT_BOUNCE, **values: Any) -> int:
     return tenant.add(
         BlockedAddress,
         **{"kind": "email", "address": address, "reason": reason, "creation_time": this_second(), **values},
@@ -289,9 +289,9 @@ def test_what_is_stored_in_an_old_form_is_found_until_it_is_brought_into_the_new
 
 def test_suppressions_that_become_equal_merge_to_the_stricter(tenant: Tenant, customers: int, address: Address) -> None:
     then = this_second() - LONG_AGO
-    add_block(tenant, address.before, TEMPORARY, creation_time=then)
+    add_block(tenant, address.before, TEMPORARY_BOUNCES, creation_time=then)
     add_block(tenant, unicodedata.normalize("NFD", address.before), COMPLAINT)
-    add_block(tenant, address.ascii, PERMANENT, reply="550")
+    add_block(tenant, address.ascii, PERMANENT_BOUNCE, reply="550")
     add_unsubscriber(tenant, address.before, customers, creation_time=then)
     add_unsubscriber(tenant, unicodedata.normalize("NFD", address.before), customers)
     add_unsubscriber(tenant, address.before)

@@ -421,11 +421,11 @@ def test_purging_goes_on_behind_what_it_has_looked_at(kept: Kept) -> None:
 def test_a_slice_has_complete_sends_and_a_fixed_number_of_statements(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.retention.slices.LEAST", 5)
-    monkeypatch.setattr("app.retention.slices.LEAST", 5)
-    monkeypatch.setattr("app.db.write_turns.FIRST", 5)
-    monkeypatch.setattr("app.db.write_turns.LEAST", 1)
-    monkeypatch.setattr("app.db.write_turns.MOST", 5)
+    monkeypatch.setattr("app.retention.slices.MIN_RECIPIENTS", 5)
+    monkeypatch.setattr("app.retention.slices.MIN_RECIPIENTS", 5)
+    monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 5)
+    monkeypatch.setattr("app.db.write_turns.MIN_ROWS", 1)
+    monkeypatch.setattr("app.db.write_turns.MAX_ROWS", 5)
     ids = [kept.add(*["delivered"] * 2)[0] for _ in range(7)]
     with StatementCounter(kept.services.database.engine) as counted:
         assert kept.purge(CONTENT, 7) == 7

@@ -88,7 +88,7 @@ def test_a_known_vulnerability_fails_the_audit_and_is_named(
 def test_a_vulnerability_that_does_not_concern_us_is_ignored(
     advisories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(audit.IGNORED, "GHSA-1", "nobody calls it")
+    monkeypatch.setitem(audit.IGNORED_VULNERABILITIES, "GHSA-1", "nobody calls it")
     assert audit.audit(_lock(tmp_path, "flask==3.1.3"), "--service-url", advisories) == 0
 
 

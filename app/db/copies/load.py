@@ -14,9 +14,9 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from app.db import migrate
-from app.db.copies.snapshot import BLOCK, CopyError
+from app.db.copies.snapshot import BLOCK_BYTES, CopyError
 from app.db.copies.tables import StoredTable, decode_rows, end_of_ranges, stored_tables
-from app.db.history_ranges import AHEAD, KEYS, SPAN
+from app.db.history_ranges import RANGE_KEYS, RANGES_AHEAD, SPAN
 from app.db.schema import schema_of
 
 ID_GAP = 100_000_000
@@ -24,7 +24,7 @@ ID_GAP = 100_000_000
 Advance = Callable[[int], None]
 
 
-class NotEmpty(Exception):
+class DatabaseNotEmpty(Exception):
     """The database has rows, or tables of another application; the text is one line for the operator."""
 
 
@@ -39,21 +39,21 @@ class Loading:
         return self.connection.dialect.name == "postgresql"
 
     def prepare(self, revision: str) -> dict[str, StoredTable]:
-        """Makes the tables of that revision, and returns them. Raises `NotEmpty`, and `MigrationError` for a revision
-        from before the baseline."""
+        """Makes the tables of that revision, and returns them. Raises `DatabaseNotEmpty`, and `MigrationError` for a
+        revision from before the baseline."""
         revision = migrate.in_baseline(revision)
         state = schema_of(self.connection)
         present = stored_tables(self.connection)
         if state.revision is None and present:
-            raise NotEmpty(f"it has tables of another application, such as {next(iter(present))}")
+            raise DatabaseNotEmpty(f"it has tables of another application, such as {next(iter(present))}")
         for name in present:
-            if name not in MADE_BY_MIGRATIONS and self._has_rows(name):
-                raise NotEmpty(f"its table {name} has rows")
+            if name not in TABLES_WITH_INITIAL_ROWS and self._has_rows(name):
+                raise DatabaseNotEmpty(f"its table {name} has rows")
         if state.revision is not None and state.revision != revision:
             migrate.downgrade_within(self.connection, "base")
         migrate.upgrade_within(self.connection, revision)
         tables = stored_tables(self.connection)
-        for name in MADE_BY_MIGRATIONS & tables.keys():
+        for name in TABLES_WITH_INITIAL_ROWS & tables.keys():
             self.connection.execute(text(f'DELETE FROM "{name}"'))  # noqa: S608 - names
         return tables
 
@@ -79,7 +79,7 @@ class Loading:
             return
         for number in range(max(first, end_of_ranges(self.connection)), end):
             bounds = f"FROM ({number * SPAN}) TO ({(number + 1) * SPAN})"
-            for table in KEYS:
+            for table in RANGE_KEYS:
                 self.connection.execute(
                     text(f"CREATE TABLE {table}_r{number} PARTITION OF {table} FOR VALUES {bounds}")
                 )
@@ -97,7 +97,7 @@ class Loading:
         if end:
             current = last.get("recipients", 0) // SPAN
             begin = max(end, current + months + 1)
-            self.make_ranges(begin, begin + 1 + AHEAD)
+            self.make_ranges(begin, begin + 1 + RANGES_AHEAD)
             self._set_last_id("recipients", begin * SPAN)
 
     def may_be_committed(self, error: SQLAlchemyError) -> bool:
@@ -126,7 +126,7 @@ class Loading:
         return self.connection.execute(text(f'SELECT 1 FROM "{name}" LIMIT 1')).first() is not None  # noqa: S608 - names
 
 
-MADE_BY_MIGRATIONS = {"event_rotation", "processes"}
+TABLES_WITH_INITIAL_ROWS = {"event_rotation", "processes"}
 """Tables that have rows in a database that nobody has used, though processes may have started over it."""
 
 
@@ -138,15 +138,15 @@ def loading(database_url: str) -> Iterator[Loading]:
 
 
 def driver_errors(driver: Any) -> type[Exception]:
-    """What the driver of the connection raises."""
-    found: type[Exception] = psycopg.Error if isinstance(driver, psycopg.Connection) else driver.Error
-    return found
+    """The base class of the errors that the driver of the connection raises."""
+    error_class: type[Exception] = psycopg.Error if isinstance(driver, psycopg.Connection) else driver.Error
+    return error_class
 
 
 def _into_postgresql(driver: psycopg.Connection[Any], table: StoredTable, file: BinaryIO, advance: Advance) -> None:
     statement = f'COPY "{table.name}" ({table.column_list}) FROM STDIN'
     with driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-        while block := file.read(BLOCK):
+        while block := file.read(BLOCK_BYTES):
             copy.write(block)
             advance(block.count(b"\n"))
 
@@ -154,8 +154,8 @@ def _into_postgresql(driver: psycopg.Connection[Any], table: StoredTable, file: 
 def _into_sqlite(driver: Any, table: StoredTable, file: BinaryIO, advance: Advance) -> None:
     marks = ", ".join("?" * len(table.columns))
     statement = f'INSERT INTO "{table.name}" ({table.column_list}) VALUES ({marks})'  # noqa: S608 - names
-    reader = io.BufferedReader(cast(io.RawIOBase, file), BLOCK)
-    while lines := reader.readlines(BLOCK):
+    reader = io.BufferedReader(cast(io.RawIOBase, file), BLOCK_BYTES)
+    while lines := reader.readlines(BLOCK_BYTES):
         driver.executemany(statement, decode_rows(table.kinds, lines))
         advance(len(lines))
 
@@ -180,14 +180,14 @@ WHERE one.relnamespace = CAST(current_schema() AS regnamespace) AND one.relname 
     AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u', 'x'))
 ORDER BY indexrelid
 """
-ONLY = re.compile(r" ON ONLY ")
+ON_ONLY = re.compile(r" ON ONLY ")
 """How PostgreSQL describes the index of a table with partitions; without the word it gets those of the partitions."""
-OF_SQLITE = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = :table"
-SORTING = "SET LOCAL maintenance_work_mem = '256MB'"
+SQLITE_INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = :table"
+RAISE_SORT_MEMORY = "SET LOCAL maintenance_work_mem = '256MB'"
 
 
-class _SetAside(NamedTuple):
-    """What drops it, and what makes it again."""
+class _IndexDefinition(NamedTuple):
+    """The statement that drops an index or a constraint, and the one that makes it again."""
 
     drop: str
     make: str
@@ -201,36 +201,36 @@ def indexes_set_aside(connection: Connection, tables: Collection[str]) -> Iterat
         yield
         return
     is_postgresql = connection.dialect.name == "postgresql"
-    found = _of_postgresql(connection, tables) if is_postgresql else _of_sqlite(connection, tables)
-    for one in found:
-        connection.exec_driver_sql(one.drop)
+    definitions = _postgresql_indexes(connection, tables) if is_postgresql else _sqlite_indexes(connection, tables)
+    for definition in definitions:
+        connection.exec_driver_sql(definition.drop)
     yield
     if is_postgresql:
-        connection.exec_driver_sql(SORTING)
-    for one in reversed(found):
-        connection.exec_driver_sql(one.make)
+        connection.exec_driver_sql(RAISE_SORT_MEMORY)
+    for definition in reversed(definitions):
+        connection.exec_driver_sql(definition.make)
 
 
-def _of_postgresql(connection: Connection, tables: Collection[str]) -> list[_SetAside]:
+def _postgresql_indexes(connection: Connection, tables: Collection[str]) -> list[_IndexDefinition]:
     """References first, then indexes, then keys: in this order they can be dropped."""
     named = {"tables": list(tables)}
-    references, keys = list[_SetAside](), list[_SetAside]()
+    references, keys = list[_IndexDefinition](), list[_IndexDefinition]()
     for table, name, is_reference, definition in connection.execute(text(CONSTRAINTS), named):
-        one = _SetAside(
+        constraint = _IndexDefinition(
             f"ALTER TABLE {table} DROP CONSTRAINT {name}", f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}"
         )
-        (references if is_reference else keys).append(one)
+        (references if is_reference else keys).append(constraint)
     indexes = [
-        _SetAside(f"DROP INDEX {name}", ONLY.sub(" ON ", definition, count=1))
+        _IndexDefinition(f"DROP INDEX {name}", ON_ONLY.sub(" ON ", definition, count=1))
         for name, definition in connection.execute(text(INDEXES), named)
     ]
     return [*references, *indexes, *keys]
 
 
-def _of_sqlite(connection: Connection, tables: Collection[str]) -> list[_SetAside]:
-    """The rest belongs to the table itself there."""
+def _sqlite_indexes(connection: Connection, tables: Collection[str]) -> list[_IndexDefinition]:
+    """Only indexes: on SQLite, keys and references are part of the table itself."""
     return [
-        _SetAside(f'DROP INDEX "{name}"', definition)
+        _IndexDefinition(f'DROP INDEX "{name}"', definition)
         for table in tables
-        for name, definition in connection.execute(text(OF_SQLITE), {"table": table})
+        for name, definition in connection.execute(text(SQLITE_INDEXES), {"table": table})
     ]

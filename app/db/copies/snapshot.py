@@ -25,13 +25,13 @@ from app.db.copies.tables import (
 )
 from app.db.engine import make_engine
 from app.db.field_indexes import names_of_indexes
-from app.db.schema import TABLE, schema_of
+from app.db.schema import REVISION_TABLE, schema_of
 
-BLOCK = 256 * 1024
+BLOCK_BYTES = 256 * 1024
 """Bytes that are passed on together, or a little more, or a single row if that is larger."""
-ROWS = 1000
+ROWS_PER_READ = 1000
 """Rows that are read from SQLite together, at most."""
-UNBOUNDED = (
+LIFT_TIMEOUTS = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "SET LOCAL statement_timeout = 0",
     "SET LOCAL idle_in_transaction_session_timeout = 0",
@@ -87,7 +87,7 @@ class Snapshot:
     def blocks(self, table: StoredTable) -> Blocks:
         """Lines of the table (app/db/copies/tables.py), in blocks with the number of their rows."""
         driver: Any = self.connection.connection.driver_connection
-        blocks = _of_postgresql if self.database == "postgresql" else _of_sqlite
+        blocks = _postgresql_blocks if self.database == "postgresql" else _sqlite_blocks
         try:
             yield from blocks(driver, table)
         except (psycopg.Error, sqlite3.Error) as error:
@@ -101,32 +101,32 @@ def snapshot(database_url: str) -> Iterator[Snapshot]:
     try:
         with limit_waits(math.inf), engine.connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
-                for setting in UNBOUNDED:
+                for setting in LIFT_TIMEOUTS:
                     connection.exec_driver_sql(setting)
             schema = schema_of(connection)
             if schema.revision is not None:
-                connection.execute(text(f"SELECT 1 FROM {TABLE}"))  # noqa: S608 - SQLite's snapshot begins here at the latest
+                connection.execute(text(f"SELECT 1 FROM {REVISION_TABLE}"))  # noqa: S608 - SQLite's snapshot begins here at the latest
             tables = {} if schema.revision is None else stored_tables(connection)
             yield Snapshot(connection, schema.revision, schema.state, tables)
     finally:
         engine.dispose()
 
 
-def _of_postgresql(driver: psycopg.Connection[Any], table: StoredTable) -> Blocks:
+def _postgresql_blocks(driver: psycopg.Connection[Any], table: StoredTable) -> Blocks:
     statement = f'COPY (SELECT {table.column_list} FROM "{table.name}") TO STDOUT'  # noqa: S608 - names
     block, rows = bytearray(), 0
     with driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
         for line in copy:
             block += line
             rows += 1
-            if len(block) >= BLOCK:
+            if len(block) >= BLOCK_BYTES:
                 yield bytes(block), rows
                 block, rows = bytearray(), 0
     if rows:
         yield bytes(block), rows
 
 
-def _of_sqlite(driver: Any, table: StoredTable) -> Blocks:
+def _sqlite_blocks(driver: Any, table: StoredTable) -> Blocks:
     """The database says how long each row is before its values are kept: some have a text, others an attachment."""
     long = [name for name, kind in zip(table.columns, table.kinds, strict=True) if kind in (Kind.TEXT, Kind.BYTES)]
     length = " + ".join(["0", *(f'coalesce(length("{name}"), 0)' for name in long)])
@@ -135,7 +135,7 @@ def _of_sqlite(driver: Any, table: StoredTable) -> Blocks:
     for row in driver.execute(f'SELECT {length}, {table.column_list} FROM "{table.name}"'):  # noqa: S608 - names
         rows.append(row[1:])
         size += row[0]
-        if size >= BLOCK or len(rows) >= ROWS:
+        if size >= BLOCK_BYTES or len(rows) >= ROWS_PER_READ:
             yield encode_rows(table.kinds, rows), len(rows)
             rows, size = [], 0
     if rows:

@@ -13,7 +13,7 @@ from sqlalchemy import JSON, Boolean, Connection, DateTime, LargeBinary, String,
 from sqlalchemy.types import TypeEngine
 
 from app.db.history_ranges import RANGE_NAME, SPAN
-from app.db.schema import STATE_TABLE, TABLE
+from app.db.schema import REVISION_TABLE, STATE_TABLE
 
 Stored = str | int | float | bytes | None
 
@@ -36,7 +36,7 @@ _SPECIAL = re.compile(r"[\\\t\n\r]")
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MEANT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_OF_SQLITE = re.compile(r"[\d-]{10} [\d:]{8}\.\d{6}\+00")
+_SQLITE_TIME = re.compile(r"[\d-]{10} [\d:]{8}\.\d{6}\+00")
 """A time with all its digits: PostgreSQL leaves zeros at the end out, and may have another zone."""
 
 
@@ -78,14 +78,14 @@ def _written(kind: Kind, column: Sequence[Any]) -> list[str]:
 
 
 def _backslashes(kind: Kind, column: Sequence[Any]) -> int:
-    """How many the format has of itself."""
+    """How many backslashes the format itself adds to a column."""
     nulls = column.count(None)
     return nulls + (len(column) - nulls) * 2 if kind is Kind.BYTES else nulls
 
 
 def _escape(text: str, kind: Kind, value: Any) -> str:
     is_free = kind in (Kind.PLAIN, Kind.TEXT) and value is not None
-    return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], text) if is_free else text
+    return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], text) if is_free else text
 
 
 def _read(kind: Kind, column: Sequence[str]) -> Iterable[Stored]:
@@ -101,11 +101,11 @@ def _read(kind: Kind, column: Sequence[str]) -> Iterable[Stored]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), text)
+    return _ESCAPED.sub(lambda match: _MEANT.get(match[1], match[1]), text)
 
 
 def _stored_time(text: str) -> str:
-    if _OF_SQLITE.fullmatch(text):
+    if _SQLITE_TIME.fullmatch(text):
         return text[:-3]
     moment = datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)
     return moment.isoformat(" ", "microseconds")
@@ -120,12 +120,12 @@ KINDS: Mapping[type[TypeEngine[Any]], Kind] = {
     String: Kind.TEXT,
     JSON: Kind.TEXT,
 }
-RANGES = """
+READ_RANGES = """
 SELECT pg_get_expr(child.relpartbound, child.oid) FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
 WHERE inhparent = to_regclass('recipients')
 """
-END = re.compile(r"TO \('([0-9]+)'\)")
-ESTIMATE = """
+RANGE_END = re.compile(r"TO \('([0-9]+)'\)")
+ESTIMATE_ROWS = """
 SELECT coalesce(sum(greatest(reltuples, 0)), 0) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE nspname = current_schema() AND relkind = 'r'
 """
@@ -150,17 +150,17 @@ def stored_tables(connection: Connection) -> dict[str, StoredTable]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*expression-based index")
         names = [name for name, _ in inspector.get_sorted_table_and_fkc_names() if name is not None]
-    found = {}
+    tables = {}
     for name in names:
-        if name not in (TABLE, STATE_TABLE) and not PARTITION.fullmatch(name):
+        if name not in (REVISION_TABLE, STATE_TABLE) and not PARTITION.fullmatch(name):
             columns = inspector.get_columns(name)
             kinds = tuple(_kind(column["type"]) for column in columns)
-            found[name] = StoredTable(name, tuple(column["name"] for column in columns), kinds)
-    return found
+            tables[name] = StoredTable(name, tuple(column["name"] for column in columns), kinds)
+    return tables
 
 
 def _kind(type_: TypeEngine[Any]) -> Kind:
-    return next((kind for known, kind in KINDS.items() if isinstance(type_, known)), Kind.PLAIN)
+    return next((kind for type_class, kind in KINDS.items() if isinstance(type_, type_class)), Kind.PLAIN)
 
 
 def last_ids(connection: Connection, tables: Mapping[str, StoredTable]) -> dict[str, int]:
@@ -168,22 +168,24 @@ def last_ids(connection: Connection, tables: Mapping[str, StoredTable]) -> dict[
     if connection.dialect.name == "sqlite":
         rows = connection.execute(text("SELECT name, max(seq) FROM sqlite_sequence GROUP BY name"))
         return {name: last for name, last in rows if name in tables}
-    found = {}
+    ids = {}
     for name, table in tables.items():
         if "id" in table.columns:
-            of_table = text(f"SELECT pg_sequence_last_value(CAST(pg_get_serial_sequence('{name}', 'id') AS regclass))")
-            last = connection.execute(of_table).scalar()
+            last_value = text(
+                f"SELECT pg_sequence_last_value(CAST(pg_get_serial_sequence('{name}', 'id') AS regclass))"
+            )
+            last = connection.execute(last_value).scalar()
             if last is not None:
-                found[name] = int(last)
-    return found
+                ids[name] = int(last)
+    return ids
 
 
 def end_of_ranges(connection: Connection) -> int:
     """The number of the range of ids that comes after all that there are; 0 without ranges."""
     if connection.dialect.name == "sqlite":
         return 0
-    bounds = connection.execute(text(RANGES)).scalars()
-    ends = [int(found[1]) for bound in bounds if (found := END.search(bound))]
+    bounds = connection.execute(text(READ_RANGES)).scalars()
+    ends = [int(match[1]) for bound in bounds if (match := RANGE_END.search(bound))]
     return max(ends, default=0) // SPAN
 
 
@@ -192,4 +194,4 @@ def estimated_rows(connection: Connection, tables: Mapping[str, StoredTable]) ->
     if connection.dialect.name == "sqlite":
         counts = (connection.execute(text(f'SELECT count(*) FROM "{name}"')).scalar_one() for name in tables)  # noqa: S608 - names
         return sum(map(int, counts))
-    return int(connection.execute(text(ESTIMATE)).scalar_one())
+    return int(connection.execute(text(ESTIMATE_ROWS)).scalar_one())

@@ -50,7 +50,7 @@ class Account(Timestamps, Base):
     retain_recipients: Mapped[Impersonal | None]
     retain_captured: Mapped[Impersonal | None]
     retain_logs: Mapped[Impersonal | None]
-    """Of the log of webhook deliveries."""
+    """Retention of the log of webhook deliveries."""
     retain_audit: Mapped[Impersonal | None]
     """Each in the form of the setting of its name; null: the setting applies."""
     has_digests: Mapped[bool] = mapped_column(default=False, server_default=false())
@@ -83,7 +83,7 @@ class ApiKey(Base):
     former_name: Mapped[Impersonal | None]
     """The name that it had before another key got it, because this one was rotated or revoked."""
     valid_until: Mapped[datetime | None]
-    """Of a former secret: when the overlap of its rotation ends (docs/requests.md#rotating-a-key)."""
+    """When the overlap of the rotation ends, for a former secret (docs/requests.md#rotating-a-key)."""
 
 
 class Domain(Base):

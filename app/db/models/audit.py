@@ -45,7 +45,7 @@ class AuditEntry(Base):
     object_name: Mapped[Impersonal | None]
     """The name that it had before the act."""
     address_digest: Mapped[Impersonal | None]
-    """Of an act on an address: its keyed hash. No entry holds an address."""
+    """The keyed hash of the address that was acted on. No entry holds an address."""
     actor_kind: Mapped[Impersonal]
     """`key`, `command` or `service`."""
     actor: Mapped[Impersonal]
@@ -56,7 +56,7 @@ class AuditEntry(Base):
     via: Mapped[Impersonal | None]
     """The command, or method and route of the request."""
     request_id: Mapped[Impersonal | None]
-    """Of the request; all entries of one command share one, too."""
+    """The id of the request; all entries of one command share an id, too."""
     changes: Mapped[list[Any]] = mapped_column(Json, info=IMPERSONAL)
     """The attributes that changed, each with `field`, and `old` and `new` where they may be shown."""
     counts: Mapped[dict[str, Any]] = mapped_column(Json, info=IMPERSONAL)
@@ -76,7 +76,7 @@ class AuditSeal(Base):
     """The number itself; of a checkpoint that of the first seal that it stands for."""
     entry_id: Mapped[BigInt]
     time: Mapped[datetime]
-    """That of the entry."""
+    """The time of the entry."""
     key_id: Mapped[int] = mapped_column(SmallInteger)
     """The row of `digest_key` whose key the hashes are made with."""
     digest: Mapped[Impersonal]
@@ -86,4 +86,4 @@ class AuditSeal(Base):
     purged_time: Mapped[datetime | None]
     """When the entry was purged; it makes this a checkpoint."""
     purged_mark: Mapped[Impersonal | None]
-    """Of a checkpoint: its keyed hash, which says that it was the retention that deleted the entries."""
+    """The keyed hash of a checkpoint, which shows that it was the retention that deleted the entries."""

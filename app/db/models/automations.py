@@ -79,7 +79,7 @@ class AutomationVersion(Base):
     automation_id: Mapped[int] = mapped_column(BigId, ForeignKey("automations.id", ondelete="CASCADE"))
     number: Mapped[int]
     definition: Mapped[dict[str, Any]] = mapped_column(Json, info=IMPERSONAL)
-    """As written, in its full form and with the ids that names stood for (app/automations/written.py)."""
+    """What the author wrote, in its full form and with the ids that names stood for (app/automations/written.py)."""
     creation_time: Mapped[datetime]
 
 
@@ -98,7 +98,7 @@ class AutomationStep(Base):
     automation_id: Mapped[int] = mapped_column(BigId, ForeignKey("automations.id", ondelete="CASCADE"))
     name: Mapped[Impersonal]
     kind: Mapped[Impersonal]
-    """Its verb: `send`, `wait`, `branch`, `set`, `unsubscribe`, `call` or `stop`."""
+    """The verb of the step: `send`, `wait`, `branch`, `set`, `unsubscribe`, `call` or `stop`."""
 
 
 def _where(name: str, *columns: str, condition: str) -> Index:
@@ -153,7 +153,7 @@ class AutomationRun(Base):
     skips_next: Mapped[bool] = mapped_column(default=False)
     """Whether its next message, change or call is skipped, because it fell due in a pause."""
     shifted_seconds: Mapped[BigInt] = mapped_column(default=0)
-    """As of its automation when `due_time` was set: what was added there since delays the run."""
+    """The value of the automation's column when `due_time` was set: what was added there since delays the run."""
     watched_step: Mapped[int | None] = mapped_column(BigId)
     """The id of the step whose message's fate ends the wait."""
     watched_event: Mapped[Impersonal | None]
@@ -182,4 +182,4 @@ class AutomationPassedStep(Base):
     detail: Mapped[Impersonal | None]
     """Why it was skipped."""
     recipient_id: Mapped[int | None] = mapped_column(BigId)
-    """Of a step that sent. No foreign key: a run may outlive what it sent."""
+    """The recipient that the step has sent to. No foreign key: a run may outlive what it sent."""

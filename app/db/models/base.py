@@ -12,7 +12,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from app.clock import this_second
 from app.db.types import BigId, UtcDateTime
 
-NAMING = {
+NAMING_CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
     "ck": "ck_%(table_name)s_%(constraint_name)s",
@@ -26,7 +26,7 @@ AUTOINCREMENT = {"sqlite_autoincrement": True}
 
 
 class Base(DeclarativeBase):
-    metadata = MetaData(naming_convention=NAMING)
+    metadata = MetaData(naming_convention=NAMING_CONVENTION)
     type_annotation_map: ClassVar = {datetime: UtcDateTime}
     __table_args__: Any = AUTOINCREMENT
 
@@ -43,8 +43,8 @@ PLACE = "place"
 """Marks each column of text, bytes or JSON: the place of what is held about people that it belongs to
 (docs/privacy.md#what-is-held-about-a-person), or None. A test asks for it."""
 ADDRESS = "address"
-"""Marks a column of addresses by which a person is found: their kind, `email` or `mobile`, or `OF_KIND`."""
-OF_KIND = "kind"
+"""Marks a column of addresses by which a person is found: their kind, `email` or `mobile`, or `KIND_COLUMN`."""
+KIND_COLUMN = "kind"
 """The kind of each address is in the column of this name."""
 CONFIDENTIAL = "confidential"
 """Marks a column whose values the audit log does not show: secrets, addresses and content."""
@@ -64,7 +64,7 @@ names of our own, and ids. The senders of messages are among them (docs/privacy.
 Impersonal = Annotated[str, mapped_column(info=IMPERSONAL)]
 """Text that is `IMPERSONAL`."""
 Confidential = Annotated[str, mapped_column(info={**IMPERSONAL, CONFIDENTIAL: True})]
-"""The same, and `CONFIDENTIAL`."""
+"""Text that is `IMPERSONAL` and `CONFIDENTIAL`."""
 Encrypted = Annotated[str, mapped_column(String, info={**IMPERSONAL, CONFIDENTIAL: True, ENCRYPTED: True})]
 """A secret under a key derived from SECRET_KEY, as `app.secret_keys.encrypt` returns it; `secrets rotate`
 encrypts it anew."""

@@ -37,10 +37,10 @@ class BulkAction(Base):
     action: Mapped[Impersonal]
     """`retry`, `release`, `drop_as_sent`, `drop_as_failed` or `unblock`; the last is about addresses, not messages."""
     query: Mapped[Impersonal]
-    """As in the address bar of the console's messages, of those that are held, or of suppressions; it names no
+    """The query of the console's page of messages, held messages or suppressions, as its URL has it. It names no
     address."""
     asked_by: Mapped[Impersonal]
-    """As the actor of the audit log."""
+    """Who asked for the action, as the audit log names its actors."""
     state: Mapped[Impersonal]
     """`waiting`, `running`, `done`, `cancelled` or `failed`."""
     creation_time: Mapped[datetime]

@@ -43,6 +43,6 @@ class ConsoleSession(Base):
     key_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("api_keys.id", ondelete="CASCADE"))
     """The key that signed in; null: a link did."""
     name: Mapped[Impersonal]
-    """Of the key, or of the user who made the link."""
+    """The name of the key, or of the user who made the link."""
     creation_time: Mapped[datetime]
     end_time: Mapped[datetime]

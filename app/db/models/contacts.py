@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import OF_KIND, AccountId, Base, BigInt, Identity, Impersonal, Timestamps, personal
+from app.db.models.base import KIND_COLUMN, AccountId, Base, BigInt, Identity, Impersonal, Timestamps, personal
 from app.db.types import BigId, Json
 
-PAGE = ("list_id", "creation_time", "id")
+PAGE_COLUMNS = ("list_id", "creation_time", "id")
 """The order of the pages of a list."""
 RARE_SWITCHES = {
     "unsubscribed": ("NOT subscribed_email OR NOT subscribed_mobile", "subscribed_email = 0 OR subscribed_mobile = 0"),
@@ -36,7 +36,7 @@ def partial_index(name: str, *columns: str, postgresql: str, sqlite: str | None 
 
 
 def non_ascii_index(table: str, column: str) -> Index:
-    """Of addresses that may be stored in a form of a release before revision 0072
+    """An index of the addresses that may be stored in a form of a release before revision 0072
     (app/maintenance/stored_addresses.py)."""
     postgresql, sqlite = non_ascii(column)
     return partial_index(f"ix_{table}_non_ascii", "id", postgresql=postgresql, sqlite=sqlite)
@@ -70,7 +70,7 @@ class Contact(Timestamps, Base):
             postgresql="last_modified_time <> creation_time",
         ),
         *(
-            partial_index(f"ix_contacts_{name}", *PAGE, postgresql=condition, sqlite=on_sqlite)
+            partial_index(f"ix_contacts_{name}", *PAGE_COLUMNS, postgresql=condition, sqlite=on_sqlite)
             for name, (condition, on_sqlite) in RARE_SWITCHES.items()
         ),
         partial_index(
@@ -140,7 +140,7 @@ class Unsubscriber(Base):
     list_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
     kind: Mapped[Impersonal]
     """`email` or `mobile`."""
-    address: Mapped[str] = mapped_column(info=personal("suppressions", OF_KIND))
+    address: Mapped[str] = mapped_column(info=personal("suppressions", KIND_COLUMN))
     """Normalised: emails as `email_key`."""
     creation_time: Mapped[datetime]
 
@@ -159,7 +159,7 @@ class BlockedAddress(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     kind: Mapped[Impersonal]
-    address: Mapped[str] = mapped_column(info=personal("suppressions", OF_KIND))
+    address: Mapped[str] = mapped_column(info=personal("suppressions", KIND_COLUMN))
     reason: Mapped[str] = mapped_column(info=personal("suppressions"))
     reply: Mapped[str | None] = mapped_column(info=personal("suppressions"))
     """By which a bounce has blocked it, without the address itself."""
@@ -185,7 +185,7 @@ class SoftBounces(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     kind: Mapped[Impersonal]
-    address: Mapped[str] = mapped_column(info=personal("soft_bounces", OF_KIND))
+    address: Mapped[str] = mapped_column(info=personal("soft_bounces", KIND_COLUMN))
     bounces: Mapped[int]
     reset_by: Mapped[int | None] = mapped_column(BigId)
 

@@ -24,7 +24,7 @@ class IdempotencyRecord(Base):
     account_id: Mapped[AccountId]
     key: Mapped[str] = mapped_column(info=personal("stored_answers"))
     fingerprint: Mapped[Impersonal]
-    """Of method, path with query, and body (app/http/idempotency.py)."""
+    """A hash of method, path with query, and body (app/http/idempotency.py)."""
     creation_time: Mapped[datetime]
     holder: Mapped[Impersonal | None]
     """The first request while it is in progress (app/http/idempotency.py)."""

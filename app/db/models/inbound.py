@@ -39,7 +39,7 @@ class HookToken(Base):
     token: Mapped[Impersonal] = mapped_column(primary_key=True)
     account_id: Mapped[AccountId]
     fingerprint: Mapped[Impersonal]
-    """That of the event."""
+    """The fingerprint of the event."""
     time: Mapped[datetime]
 
 
@@ -94,7 +94,7 @@ class DomainReport(Base):
     begin_time: Mapped[datetime]
     end_time: Mapped[datetime]
     time: Mapped[datetime]
-    """Of receipt."""
+    """When the report was received."""
     passed: Mapped[BigInt]
     failed: Mapped[BigInt]
     """Messages (DMARC) or sessions (TLS)."""

@@ -38,7 +38,7 @@ class Remains(Base):
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     """Always 1."""
     since_time: Mapped[datetime]
-    """Of the last removal."""
+    """The time of the last removal."""
 
 
 class SchemaState(Base):
@@ -85,9 +85,9 @@ class NetworkCheck(Base):
     kind: Mapped[Impersonal]
     """`domain` or `webhook`."""
     object_id: Mapped[int] = mapped_column(BigId)
-    """That of the domain or webhook. No foreign key: the check of one that was deleted finds nothing."""
+    """The id of the domain or webhook. No foreign key: the check of one that was deleted finds nothing."""
     asked_by: Mapped[Impersonal]
-    """As the actor of the audit log."""
+    """Who asked for the check, as the audit log names its actors."""
     creation_time: Mapped[datetime]
     lease_time: Mapped[datetime | None]
     """Until when the process that has begun it may take; another one begins it again then."""
@@ -119,4 +119,4 @@ class DelayedPurge(Base):
     stage: Mapped[Impersonal] = mapped_column(primary_key=True)
     account_id: Mapped[AccountId]
     since: Mapped[datetime]
-    """Its last outcome, or when it was found to have none: the retention counts from then at least."""
+    """When the send had its last outcome, or was found to have none: the retention counts from then at least."""

@@ -57,7 +57,7 @@ class MessageVersion(Base):
     number: Mapped[int]
     time: Mapped[datetime]
     actor_kind: Mapped[Impersonal | None]
-    """As in the audit log; null if the content is from before versions were kept."""
+    """The kind of the actor, as in the audit log; null if the content is from before versions were kept."""
     actor: Mapped[Impersonal | None]
     via: Mapped[Impersonal | None]
     changed: Mapped[list[str]] = mapped_column(Json, info=IMPERSONAL)

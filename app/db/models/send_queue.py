@@ -105,9 +105,9 @@ class QueueEntry(Base):
     rendered_bytes: Mapped[int | None]
     """Size of subject and bodies after rendering, once there was an attempt."""
     held_state: Mapped[Impersonal | None]
-    """Of one that is held: its state in the backup."""
+    """The state that a held entry had in the backup."""
     pause_id: Mapped[BigInt | None]
-    """Of one that is paused: the pause that has put it aside. No foreign key, as above."""
+    """The pause that has put the entry aside. No foreign key: checking it would take longer than writing the entry."""
     secret_values: Mapped[str | None] = mapped_column(info={**personal("recipients"), ENCRYPTED: True})
     """The recipient's secret values, if it has any: null in its row stands for each."""
 

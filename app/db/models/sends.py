@@ -65,7 +65,7 @@ class Send(Base):
     track_opens: Mapped[bool] = mapped_column(default=False, server_default=false())
     track_clicks: Mapped[bool] = mapped_column(default=False, server_default=false())
     track_secrets: Mapped[bool] = mapped_column(default=False, server_default=false())
-    """Also links that appear to contain a secret."""
+    """Whether links that appear to contain a secret are tracked, too."""
     content_purged_time: Mapped[datetime | None]
     """When subject, bodies, attachments and the values of the recipients were purged, which are empty since."""
 
@@ -84,13 +84,13 @@ class SendLink(Base):
     url: Mapped[str] = mapped_column(info=personal("recipients"))
 
 
-SENT = "message_id IS NOT NULL AND sent_time IS NOT NULL"
+SENT_CONTACTS = "message_id IS NOT NULL AND sent_time IS NOT NULL"
 SENT_FILTERS = {
-    "by_contact": ("contact_id", ("sent_time", "id"), SENT),
-    "by_list": ("list_id", ("sent_time", "contact_id", "id"), SENT),
-    "by_group": ("group_id", ("sent_time", "contact_id", "id"), SENT),
-    "by_open_type": ("open_type", ("sent_time", "contact_id", "id"), SENT),
-    "by_opening": ("first_open_time", ("id",), f"{SENT} AND first_open_time IS NOT NULL"),
+    "by_contact": ("contact_id", ("sent_time", "id"), SENT_CONTACTS),
+    "by_list": ("list_id", ("sent_time", "contact_id", "id"), SENT_CONTACTS),
+    "by_group": ("group_id", ("sent_time", "contact_id", "id"), SENT_CONTACTS),
+    "by_open_type": ("open_type", ("sent_time", "contact_id", "id"), SENT_CONTACTS),
+    "by_opening": ("first_open_time", ("id",), f"{SENT_CONTACTS} AND first_open_time IS NOT NULL"),
 }
 """Name of an index for a filter of sent contacts -> its column, what follows, and the rows. Recipients of sends that
 refer to no message have no entry."""
@@ -105,8 +105,8 @@ FILTERS = {
     "by_outcome": ("state", PAGE_ORDER, "state <> 'queued'"),
     "by_send_time": ("sent_time", ("id",), "sent_time IS NOT NULL"),
 }
-"""The same for the collection of recipients, in the order of its pages: each has the rows of an account that have a
-value. A recipient is written twice, so a row gets an entry only once its value is there."""
+"""Indexes for the filters of the collection of recipients, in the order of its pages: each has the rows of an account
+that have a value. A recipient is written twice, so a row gets an entry only once its value is there."""
 
 
 def _filter_index(name: str, column: str, rest: tuple[str, ...], condition: str | None) -> Index:
@@ -247,4 +247,4 @@ class RecipientStep(Base):
     transport: Mapped[Impersonal | None]
     """Name of the transport that was used; null: the one in the settings, or none at all."""
     country: Mapped[str | None] = mapped_column(info=personal("recipients"))
-    """Of an open or a click by a person: the ISO 3166 alpha-2 code, where it is known."""
+    """The ISO 3166 alpha-2 code, for an open or a click by a person, where it is known."""

@@ -23,12 +23,12 @@ class Transport(Timestamps, Base):
     type: Mapped[Impersonal]
     """`email` or `sms`."""
     url: Mapped[Encrypted]
-    """It contains a password."""
+    """The URL with its password."""
     enabled: Mapped[bool]
     connections: Mapped[int | None]
     """Connections of one worker; null: as the setting SEND_CONNECTIONS says."""
     messages_per_second: Mapped[float | None]
-    """Of all workers together; null: no limit."""
+    """The limit of all workers together; null: no limit."""
     any_account: Mapped[bool]
     """Whether the sends of every account may name it."""
 
@@ -102,14 +102,14 @@ class RelayRefusal(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     transport: Mapped[Impersonal]
-    """Its name; `default` for that in the settings."""
+    """The name of the transport; `default` for the one in the settings."""
     domains: Mapped[dict[str, str]] = mapped_column(Json, info=IMPERSONAL)
     """The domains of the latest recipients, with the times of their refusals."""
     reply: Mapped[Impersonal]
     """The transport's answer, without the address of the recipient."""
     first_time: Mapped[datetime]
     last_time: Mapped[datetime]
-    """Of the refusals."""
+    """The time of the last refusal."""
     noticed_time: Mapped[datetime | None]
     until_time: Mapped[datetime | None]
     bounced: Mapped[int]

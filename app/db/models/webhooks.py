@@ -21,7 +21,7 @@ from app.db.models.base import (
 )
 from app.db.types import BigId, Json
 
-UNCHECKED = "being checked"
+UNCHECKED_BAR = "being checked"
 """What bars a webhook until a worker has checked its host (docs/webhooks.md#ssrf-guard)."""
 
 
@@ -55,7 +55,7 @@ class Webhook(Base):
     complete_to: Mapped[BigInt] = mapped_column(default=0, server_default="0")
     """No event with an id up to here can appear any more."""
     first_failed_time: Mapped[datetime | None]
-    """Of the batch: it expires some time after this."""
+    """When the batch failed first: it expires some time after this."""
     dropped_events: Mapped[int] = mapped_column(default=0)
     failing_since: Mapped[datetime | None]
     """The first failed attempt since the last success."""
@@ -68,7 +68,7 @@ class Webhook(Base):
     held_to: Mapped[int | None] = mapped_column(BigId)
     """Set while the webhook is held, because it had events waiting in a backup that was restored: the last of them."""
     barred: Mapped[Impersonal | None]
-    """Why nothing is sent to it: `UNCHECKED` until the addresses of its host were looked up, and then why it was
+    """Why nothing is sent to it: `UNCHECKED_BAR` until the addresses of its host were looked up, and then why it was
     refused; null for one that was accepted."""
 
 
@@ -151,6 +151,6 @@ class WebhookAttempt(Base):
     milliseconds: Mapped[int]
     after_event: Mapped[BigInt | None]
     last_event: Mapped[BigInt | None]
-    """Its events are those of the webhook with ids after the one and up to the other, as long as events are kept."""
+    """The request had the webhook's events with ids after `after_event` up to this one, as long as events are kept."""
     answer: Mapped[str | None] = mapped_column(info=personal("webhook_requests"))
     """The first 4 KiB of the answer's body."""

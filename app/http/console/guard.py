@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from flask import Response, current_app, g, request
 from redis.exceptions import RedisError
 
-from app.accounts.sessions import SignedIn, find_session
+from app.accounts.sessions import BrowserSession, find_session
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.context import check_network, client_address, services
@@ -115,7 +115,7 @@ def guard_console() -> None:
         raise ServiceError("permission_denied", detail=f"This page needs the scope {' or '.join(needed)}.")
 
 
-def _count_request(session: SignedIn) -> None:
+def _count_request(session: BrowserSession) -> None:
     """Counts against the rate limit. Raises `too_many_requests`."""
     whose = f"session:{session.session_id}" if session.key_id is None else session.key_id
     g.allowance = count_request(services(), whose, session.rate_limit)
@@ -124,7 +124,7 @@ def _count_request(session: SignedIn) -> None:
         raise ServiceError("too_many_requests", detail=detail, retry_after=g.allowance.reset)
 
 
-def _find_session() -> SignedIn | None:
+def _find_session() -> BrowserSession | None:
     token = session_token()
     if token is None:
         return None
@@ -132,9 +132,9 @@ def _find_session() -> SignedIn | None:
         return find_session(session, token)
 
 
-def signed_in() -> SignedIn:
+def signed_in() -> BrowserSession:
     """Who has sent this request."""
-    return cast("SignedIn", g.signed_in)
+    return cast("BrowserSession", g.signed_in)
 
 
 def chosen_account_id() -> int | None:

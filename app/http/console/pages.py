@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from flask import Response, g, make_response, render_template, request
 from markupsafe import Markup, escape
 
-from app.accounts.sessions import MANAGE, OPERATOR, SignedIn
+from app.accounts.sessions import MANAGE, OPERATOR, BrowserSession
 from app.audit.values import host_of
 from app.clock import timestamp
 from app.console.queries import Pairs
@@ -148,7 +148,7 @@ def add_headers(response: Response) -> None:
 
 def page(template: str, status: int = 200, **values: Any) -> Response:
     """An HTML page."""
-    who: SignedIn | None = g.get("signed_in")
+    who: BrowserSession | None = g.get("signed_in")
     context = {
         "signed_in": who,
         "pages": [entry[:3] for entry in PAGES if who is not None and entry[3] in who.scopes],

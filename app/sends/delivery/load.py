@@ -11,7 +11,7 @@ from sqlalchemy import BindParameter, String, and_, bindparam, case, exists, fun
 from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, domain_of
-from app.contacts.row import HIDEABLE, ContactRow
+from app.contacts.row import HIDEABLE_ATTRIBUTES, ContactRow
 from app.db.engine import release_after
 from app.db.expressions import in_json, json_array
 from app.db.models import Account, Attachment, DkimKey, Domain, ListField, QueueEntry, RelayRefusal, Send
@@ -43,7 +43,7 @@ def _parameter(name: str) -> BindParameter[Any]:
 
 # Attributes of contacts that fields of the list hide.
 _HIDDEN_ATTRIBUTES = (
-    select(func.sum(case(HIDEABLE, value=ListField.key, else_=0)))
+    select(func.sum(case(HIDEABLE_ATTRIBUTES, value=ListField.key, else_=0)))
     .where(ListField.list_id == Send.list_id, not_(in_json(ListField.type, ADDRESS_KEYS)))
     .scalar_subquery()
 )

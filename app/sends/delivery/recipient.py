@@ -16,7 +16,7 @@ from app.content.plain_text import plain_text
 from app.content.render import RenderedPart, RenderingTooLong, Template, cached_template, size_of
 from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.content.wildcards import AttachmentReference, Wildcard
-from app.db.queue import RECIPIENT
+from app.db.queue import RECIPIENT_COLUMNS
 from app.ids import shown_id
 from app.recipients.states import FailReason, MissingRequirement
 from app.secret_keys import SecretKeys, decrypt
@@ -230,7 +230,7 @@ class ClaimedRecipient:
     def from_columns(cls, columns: Mapping[str, Any], secret_values: Mapping[str, str]) -> ClaimedRecipient:
         """A recipient that no worker has claimed, to show what its message is. Missing columns of its row are null;
         `secret_values` are what stands in place of its secret values."""
-        recipient_columns: dict[str, Any] = {name: columns.get(name) for name in RECIPIENT}
+        recipient_columns: dict[str, Any] = {name: columns.get(name) for name in RECIPIENT_COLUMNS}
         claimed = cls(**recipient_columns, attempts=columns["attempts"], due_time=columns["creation_time"])
         if secret_values:
             claimed.fill_in(SecretValues(secret_values))

@@ -17,7 +17,7 @@ from sqlalchemy import bindparam, case, delete, or_, select, update
 from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind, all_forms
 from app.automations.run_states import end_waits
 from app.clock import now
-from app.contacts.blocked import PERMANENT, TEMPORARY, Block, ChangedContacts, block_addresses
+from app.contacts.blocked import PERMANENT_BOUNCE, TEMPORARY_BOUNCES, Block, ChangedContacts, block_addresses
 from app.contacts.events import contact_events
 from app.db.bulk import upsert
 from app.db.counters import count_in_group
@@ -47,16 +47,18 @@ def apply_to_addresses(transaction: Transaction, transitions: Sequence[Transitio
     ]
     replies, full = dict(soft), _count(transaction, Counter(address for address, _ in soft))
     hard = {
-        _address_of(transition): Block(PERMANENT, transition.detail)
+        _address_of(transition): Block(PERMANENT_BOUNCE, transition.detail)
         for transition in transitions
         if transition.blocks_address
     }
-    return block_addresses(transaction, {address: Block(TEMPORARY, replies[address]) for address in full} | hard)
+    return block_addresses(
+        transaction, {address: Block(TEMPORARY_BOUNCES, replies[address]) for address in full} | hard
+    )
 
 
 def add_soft_bounces(transaction: Transaction, bounces: Counter[AccountAddress]) -> ChangedContacts:
     """Adds soft bounces that were counted apart, and blocks the addresses that have too many together."""
-    return block_addresses(transaction, dict.fromkeys(_count(transaction, bounces), Block(TEMPORARY)))
+    return block_addresses(transaction, dict.fromkeys(_count(transaction, bounces), Block(TEMPORARY_BOUNCES)))
 
 
 def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> ChangedContacts:
@@ -64,11 +66,11 @@ def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Boun
     which reset the count of soft bounces: the earlier ones count again."""
     address = account_address(recipient)
     if bounce.blocks:
-        return block_addresses(transaction, {address: Block(PERMANENT, bounce.diagnostic)})
+        return block_addresses(transaction, {address: Block(PERMANENT_BOUNCE, bounce.diagnostic)})
     if not bounce.is_soft:
         return {}
     full = _count(transaction, Counter([address]), recipient.id)
-    return block_addresses(transaction, dict.fromkeys(full, Block(TEMPORARY, bounce.diagnostic)))
+    return block_addresses(transaction, dict.fromkeys(full, Block(TEMPORARY_BOUNCES, bounce.diagnostic)))
 
 
 def forget_soft_bounces(transaction: Transaction, recipient: RecipientRow) -> None:

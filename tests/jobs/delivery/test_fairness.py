@@ -13,7 +13,7 @@ from sqlalchemy import delete, event, select, text
 
 from app.clock import now
 from app.db.due import DueAccounts
-from app.db.history_ranges import AHEAD
+from app.db.history_ranges import RANGES_AHEAD
 from app.db.models import QueueEntry, Recipient
 from app.db.queue import SEND_QUEUE
 from app.recipients.states import FailReason
@@ -297,7 +297,7 @@ def test_a_claim_reads_neither_the_whole_table_nor_all_due_rows(rows: Rows, work
     assert any("ix_send_queue_due" in line for line in plan), plan
     # Ranges made ahead have no rows to read.
     filled = [line for line in plan if not re.search("recipients_r[1-9]", line)]
-    assert len(filled) >= len(plan) - 2 * AHEAD, plan
+    assert len(filled) >= len(plan) - 2 * RANGES_AHEAD, plan
     wrong_lines = [line for line in filled if line.strip().removeprefix("->  ").startswith(tables)]
     assert not [line for line in wrong_lines if "INDEX" not in line], plan
 

@@ -22,7 +22,7 @@ from app.db.due import DueAccounts, FullLooks
 from app.db.models import QueueEntry, Recipient
 from app.db.queue import SEND_QUEUE
 from app.maintenance.figures import read_figures
-from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
+from app.maintenance.sweeps import OVERDUE_AFTER, SendQueueSweep, clean
 from app.recipients.row import delete_queue_entries
 from app.sends.delivery.claim import claim, postpone, release_claims
 from app.sends.delivery.recipient import ClaimedRecipient
@@ -159,7 +159,7 @@ def test_what_looks_once_begins_where_the_scheduler_has_come_to(
     sweep = SendQueueSweep(ONCE)
     clean(worker)  # what other tests have left, so that each cleaning below finds the same
     tick(worker, [], sweep)
-    settle_some(rows, worker, DueAccounts(SEND_QUEUE), ready=now() - 2 * OVERDUE)
+    settle_some(rows, worker, DueAccounts(SEND_QUEUE), ready=now() - 2 * OVERDUE_AFTER)
     settle(worker, take(worker, 4))
     tick(worker, [], sweep)
     (late,) = rows.add_send(["late@example.com"], due_in=-7200)

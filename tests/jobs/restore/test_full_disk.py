@@ -75,7 +75,7 @@ def test_a_backup_that_finds_no_room_leaves_nothing(source: Installation, tmp_pa
 def test_a_backup_leaves_room_for_the_service_on_the_disk_that_they_share(
     source: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.backup.archive.LEFT_FREE", 1 << 62)
+    monkeypatch.setattr("app.backup.archive.FREE_BYTES", 1 << 62)
     target = source.settings.data_dir / "backups"
     target.mkdir()
     error = source.refused("backup", str(target), code=1)

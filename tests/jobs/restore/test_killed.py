@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 from sqlalchemy import Engine, event, func, select, text
 
-from app.backup.restore import NotKnown, restore_backup
+from app.backup.restore import OutcomeNotKnown, restore_backup
 from app.clock import now
 from app.db.models import Account, Event, QueueEntry, ReplyPart
 from app.events.batches import has_due
@@ -223,7 +223,7 @@ def test_a_server_that_goes_at_the_commit_leaves_it_open_and_the_restore_is_repe
         return lambda _: None
 
     try:
-        with pytest.raises(NotKnown):
+        with pytest.raises(OutcomeNotKnown):
             restore_backup(target.services, Path(restores.file), any_secret_key=False, begin=begin)
     finally:
         event.remove(Engine, "commit", cut)

@@ -369,7 +369,7 @@ def test_what_is_set_aside_while_large_tables_are_loaded_is_there_afterwards(
     installed: Installer, file: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Indexes, keys and references, those of partitions included; and they find out about rows that do not fit."""
-    monkeypatch.setattr("app.backup.restore.MANY", 1)
+    monkeypatch.setattr("app.backup.restore.MANY_ROWS", 1)
     source, target = installed(backend, migrated=True), installed(backend, migrated=True)
     fill(source)
     source.json("backup", file)

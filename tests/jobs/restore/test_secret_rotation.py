@@ -225,8 +225,8 @@ def check_retired(after: Installation, old: str, new: str, paths: dict[str, str]
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_secrets, "WAIT", 0.0)
-    monkeypatch.setattr(stored_secrets, "PAUSE", 0.0)
+    monkeypatch.setattr(stored_secrets, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(stored_secrets, "PAUSE_SECONDS", 0.0)
 
 
 def add_process(installation: Installation, key_ids: str | None) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.automations.definition import Channel, Definition, Send, SetFields, Unsubscribe
 from app.automations.facts import ContactFacts, Facts, Fate, Passage, Place, StepResult
-from app.automations.walk import Ended, Waiting, Walk, refused, walk
+from app.automations.walk import RunEnd, RunWait, Walk, refused, walk
 from app.automations.written import written_definition
 from tests.support.automation_draws import automations, histories
 from tests.support.automation_model import ContactModel, History, Line, Story, play
@@ -38,7 +38,7 @@ class Runner:
             now = self.history.worker_time(max(now, self._next_look(now)))
             walked = self._walk(now)
             self.lines += [Line(now, passed.step, passed.result, passed.detail) for passed in walked.passed]
-            if isinstance(walked.next, Ended):
+            if isinstance(walked.next, RunEnd):
                 return Story(tuple(self.lines), walked.next.reason)
             self._move(walked.next)
 
@@ -83,7 +83,7 @@ class Runner:
         first = {did: moment for moment, did, link in reversed(outcomes) if link is None}
         return Fate(**first, clicked={link: moment for moment, _, link in reversed(outcomes) if link})
 
-    def _move(self, following: Waiting) -> None:
+    def _move(self, following: RunWait) -> None:
         step_time, due = following.step_time, following.due_time
         self.place = Place(following.step, self.history.start, step_time, due)
         self.watched = following.watched

@@ -31,7 +31,7 @@ from app.automations.definition import (
     Wait,
 )
 from app.automations.facts import ContactFacts, EndReason, Facts, Fate, Passage, Place, SkipReason, StepResult
-from app.automations.walk import Ended, Passed, Waiting, refused, walk
+from app.automations.walk import PassedStep, RunEnd, RunWait, refused, walk
 from app.content.conditions import parse_conditions
 from tests.support.cases import each
 
@@ -82,12 +82,12 @@ def fate(did: Did, happened: datetime) -> Fate:
     return Fate(**outcomes)
 
 
-def at_once(step: Step) -> Waiting:
-    return Waiting(step.name, MOMENT, None)
+def at_once(step: Step) -> RunWait:
+    return RunWait(step.name, MOMENT, None)
 
 
-def passed(*steps: tuple[Step, StepResult] | tuple[Step, StepResult, str]) -> tuple[Passed, ...]:
-    return tuple(Passed(step.name, *rest) for step, *rest in steps)
+def passed(*steps: tuple[Step, StepResult] | tuple[Step, StepResult, str]) -> tuple[PassedStep, ...]:
+    return tuple(PassedStep(step.name, *rest) for step, *rest in steps)
 
 
 # ------------------------------------------------------------------------------------------------ steps that act
@@ -97,7 +97,7 @@ def test_a_message_is_one_walk_and_the_run_ends_behind_the_last_step() -> None:
     walked = walk(automation(HELLO), at(HELLO), facts())
     assert walked.passed == passed((HELLO, DONE))
     assert walked.effect == HELLO
-    assert walked.next == Ended(EndReason.COMPLETED)
+    assert walked.next == RunEnd(EndReason.COMPLETED)
 
 
 @each("first", [HELLO, MARK, OUT, TELL])
@@ -113,7 +113,7 @@ def test_behind_a_message_the_walk_goes_on_to_where_the_run_waits() -> None:
     walked = walk(automation(HELLO, opened), at(HELLO), facts())
     due = MOMENT + timedelta(days=2, seconds=1)
     assert walked.passed == passed((HELLO, DONE))
-    assert walked.next == Waiting("read", due, MOMENT, "hello")
+    assert walked.next == RunWait("read", due, MOMENT, "hello")
 
 
 @pytest.mark.parametrize("change", [MARK, OUT], ids=lambda step: step.name)
@@ -129,7 +129,7 @@ def test_a_channel_that_refuses_skips_its_messages_only() -> None:
     assert walked.passed == passed((HELLO, SKIPPED, "unsubscribed"), (TEXT, DONE))
     assert (walked.effect, walked.next) == (TEXT, at_once(MORE))
     walked = walk(steps, at(MORE), facts(refused={"email": "unsubscribed"}))
-    assert (walked.effect, walked.next) == (None, Ended(EndReason.COMPLETED))
+    assert (walked.effect, walked.next) == (None, RunEnd(EndReason.COMPLETED))
     walked = walk(steps, at(TEXT), facts(refused={"mobile": "blocked"}))
     assert walked.passed == passed((TEXT, SKIPPED, "blocked"), (MORE, DONE))
     assert walked.effect == MORE
@@ -139,12 +139,12 @@ def test_a_message_that_is_refused_when_it_is_written_is_skipped_and_what_follow
     opened = Branch("read", Outcome("hello", "opened", TWO_DAYS), (MORE,))
     definition = automation(PAUSE, HELLO, opened)
     walked = walk(definition, at(PAUSE, since=MOMENT - timedelta(days=2)), facts())
-    assert walked.next == Waiting("read", MOMENT + timedelta(days=2, seconds=1), MOMENT, "hello")
+    assert walked.next == RunWait("read", MOMENT + timedelta(days=2, seconds=1), MOMENT, "hello")
     again = refused(definition, walked, "invalid_message_id", MOMENT)
     assert again.passed == passed((PAUSE, DONE), (HELLO, SKIPPED, "invalid_message_id"))
     assert (again.effect, again.next) == (None, at_once(opened))
     alone = automation(HELLO)
-    assert refused(alone, walk(alone, at(HELLO), facts()), "x", MOMENT).next == Ended(EndReason.COMPLETED)
+    assert refused(alone, walk(alone, at(HELLO), facts()), "x", MOMENT).next == RunEnd(EndReason.COMPLETED)
     with pytest.raises(ValueError, match="without an effect"):
         refused(definition, again, "x", MOMENT)
 
@@ -172,10 +172,10 @@ def test_what_fell_due_in_a_pause_is_skipped_where_that_was_chosen() -> None:
 def test_a_run_waits_until_the_moment_and_passes_the_step_then(wait: Wait, zone: str, due: datetime) -> None:
     values = {"meeting": "2026-11-28", "born": "1990-05-03"}
     definition = automation(wait, HELLO)
-    assert walk(definition, at(wait), facts(values, zone=zone)).next == Waiting("w", due, MOMENT)
+    assert walk(definition, at(wait), facts(values, zone=zone)).next == RunWait("w", due, MOMENT)
     place = at(wait, since=MOMENT, due=due)
     early = walk(definition, place, facts(values, zone=zone, moment=due - timedelta(microseconds=1)))
-    assert (early.passed, early.next) == ((), Waiting("w", due, MOMENT))
+    assert (early.passed, early.next) == ((), RunWait("w", due, MOMENT))
     walked = walk(definition, place, facts(values, zone=zone, moment=due))
     assert (walked.passed, walked.effect) == (passed((wait, DONE), (HELLO, DONE)), HELLO)
 
@@ -184,13 +184,13 @@ def test_a_wait_counts_from_when_the_step_before_it_was_passed() -> None:
     """Not from when a worker came to look."""
     before = MOMENT - timedelta(hours=3)
     walked = walk(automation(HELLO, PAUSE), at(PAUSE), facts(passed={"hello": (before, DONE)}))
-    assert walked.next == Waiting("pause", before + timedelta(days=2), before)
+    assert walked.next == RunWait("pause", before + timedelta(days=2), before)
 
 
 def test_the_first_wait_counts_from_the_trigger_however_late_it_is_looked_at() -> None:
     place = Place("pause", MOMENT - timedelta(hours=3), None, MOMENT)
     walked = walk(automation(PAUSE), place, facts())
-    assert walked.next == Waiting("pause", place.trigger_time + timedelta(days=2), place.trigger_time)
+    assert walked.next == RunWait("pause", place.trigger_time + timedelta(days=2), place.trigger_time)
 
 
 def test_a_date_that_was_still_to_come_when_the_trigger_fired_is_late_and_not_past() -> None:
@@ -219,7 +219,7 @@ def test_a_wait_that_is_looked_at_a_day_late_is_skipped_and_the_run_goes_on(
     place = Place("w", arrival, arrival, due)
     walked = walk(automation(wait, HELLO), place, facts({"meeting": "2026-11-22"}, moment=due + late))
     detail = None if result == DONE else SkipReason.LATE
-    assert (walked.passed[0], walked.effect) == (Passed("w", result, detail), HELLO)
+    assert (walked.passed[0], walked.effect) == (PassedStep("w", result, detail), HELLO)
 
 
 def test_a_duration_is_never_too_late() -> None:
@@ -245,8 +245,8 @@ def test_a_date_that_is_past_or_missing_does_what_the_step_says(
 ) -> None:
     wait = Wait("w", UntilDate("meeting", past=past))
     walked = walk(automation(wait, HELLO), at(wait), facts({"meeting": date}))
-    assert walked.passed[0] == Passed("w", *result)
-    assert (walked.next, walked.effect) == ((Ended(end), None) if end else (Ended(EndReason.COMPLETED), HELLO))
+    assert walked.passed[0] == PassedStep("w", *result)
+    assert (walked.next, walked.effect) == ((RunEnd(end), None) if end else (RunEnd(EndReason.COMPLETED), HELLO))
 
 
 def test_a_birthday_that_was_missed_is_waited_for_again() -> None:
@@ -255,7 +255,7 @@ def test_a_birthday_that_was_missed_is_waited_for_again() -> None:
     place = Place("w", birthday - timedelta(days=90), birthday - timedelta(days=90), birthday)
     values = {"born": "1990-11-20"}
     walked = walk(automation(wait, HELLO), place, facts(values))
-    assert (walked.passed, walked.next) == ((), Waiting("w", birthday.replace(year=2027), place.trigger_time))
+    assert (walked.passed, walked.next) == ((), RunWait("w", birthday.replace(year=2027), place.trigger_time))
     later = facts(values, moment=birthday.replace(year=2027))
     assert walk(automation(wait, HELLO), replace(place, due_time=birthday.replace(year=2027)), later).effect == HELLO
 
@@ -265,7 +265,7 @@ def test_a_date_that_moved_while_the_run_waited_for_it_is_waited_for_again() -> 
     arrival = MOMENT - timedelta(days=5)
     place = at(wait, since=arrival, due=datetime(2026, 11, 22, tzinfo=UTC))
     walked = walk(automation(wait, HELLO), place, facts({"meeting": "2026-11-25"}))
-    assert (walked.passed, walked.next) == ((), Waiting("w", datetime(2026, 11, 25, tzinfo=UTC), arrival))
+    assert (walked.passed, walked.next) == ((), RunWait("w", datetime(2026, 11, 25, tzinfo=UTC), arrival))
     assert walk(automation(wait, HELLO), place, facts({"meeting": "2026-11-10"})).effect == HELLO
 
 
@@ -274,7 +274,7 @@ def test_a_wait_that_resuming_put_off_ends_when_it_is_due() -> None:
     due = MOMENT + timedelta(days=3)
     place = at(wait, since=MOMENT - timedelta(days=20), due=due)
     definition, values = automation(wait, HELLO), {"meeting": "2026-11-10"}
-    assert walk(definition, place, facts(values)).next == Waiting("w", due, MOMENT - timedelta(days=20))
+    assert walk(definition, place, facts(values)).next == RunWait("w", due, MOMENT - timedelta(days=20))
     assert walk(definition, place, facts(values, moment=due)).effect == HELLO
 
 
@@ -301,7 +301,7 @@ def test_a_branch_without_else_goes_on_behind_it_and_a_stop_inside_ends_the_run(
     assert walk(definition, at(gold), facts({"plan": "tin"})).effect == HELLO
     stopped = walk(definition, at(gold), facts({"plan": "gold"}))
     assert stopped.passed == passed((gold, THEN), (END, DONE))
-    assert (stopped.effect, stopped.next) == (None, Ended(EndReason.STOPPED))
+    assert (stopped.effect, stopped.next) == (None, RunEnd(EndReason.STOPPED))
 
 
 @pytest.mark.parametrize("did", ["delivered", "opened", "bounced", "replied"])
@@ -313,12 +313,12 @@ def test_a_branch_asks_what_became_of_a_message_by_the_last_second_of_its_time(d
     history = {"hello": (sent, DONE)}
     place = at(read, since=sent, due=end + timedelta(seconds=1))
 
-    def at_moment(moment: datetime, happened: datetime | None) -> Step | Waiting | Ended | None:
+    def at_moment(moment: datetime, happened: datetime | None) -> Step | RunWait | RunEnd | None:
         fates = {"hello": fate(did, happened)} if happened else {}
         walked = walk(definition, place, facts(moment=moment, passed=history, fates=fates))
         return walked.effect or walked.next
 
-    waiting = Waiting("read", end + timedelta(seconds=1), sent, "hello")
+    waiting = RunWait("read", end + timedelta(seconds=1), sent, "hello")
     last, late = end + timedelta(microseconds=999_999), end + timedelta(seconds=1)
     assert at_moment(sent, None) == waiting
     assert at_moment(last, None) == waiting
@@ -358,12 +358,12 @@ def test_a_contact_that_is_gone_ends_its_run_and_an_inactive_one_when_the_run_go
     since = MOMENT - timedelta(days=2)
     for place in (at(HELLO), at(PAUSE), at(END), at(PAUSE, since=since), at(PAUSE, since=MOMENT)):
         definition = automation(PAUSE, HELLO, END)
-        assert walk(definition, place, gone).next == Ended(EndReason.CONTACT_DELETED)
+        assert walk(definition, place, gone).next == RunEnd(EndReason.CONTACT_DELETED)
         walked = walk(definition, place, inactive)
         still_waits = place.step_time == MOMENT
-        expected = Waiting("pause", MOMENT + timedelta(days=2), MOMENT)
+        expected = RunWait("pause", MOMENT + timedelta(days=2), MOMENT)
         assert (walked.passed, walked.effect) == ((), None)
-        assert walked.next == (expected if still_waits else Ended(EndReason.CONTACT_INACTIVE))
+        assert walked.next == (expected if still_waits else RunEnd(EndReason.CONTACT_INACTIVE))
 
 
 def test_leaving_is_judged_before_each_step_and_not_while_a_run_waits() -> None:
@@ -371,12 +371,12 @@ def test_leaving_is_judged_before_each_step_and_not_while_a_run_waits() -> None:
     cancelled = {"status": "cancelled"}
     for step in (HELLO, PAUSE, MORE):
         walked = walk(definition, at(step), facts(cancelled))
-        assert (walked.passed, walked.next) == ((), Ended(EndReason.LEFT))
+        assert (walked.passed, walked.next) == ((), RunEnd(EndReason.LEFT))
     since = MOMENT - timedelta(days=2)
     early = walk(definition, at(PAUSE, since=since), facts(cancelled, moment=MOMENT - timedelta(seconds=1)))
-    assert early.next == Waiting("pause", MOMENT, since)
+    assert early.next == RunWait("pause", MOMENT, since)
     walked = walk(definition, at(PAUSE, since=since), facts(cancelled))
-    assert (walked.passed, walked.effect, walked.next) == (passed((PAUSE, DONE)), None, Ended(EndReason.LEFT))
+    assert (walked.passed, walked.effect, walked.next) == (passed((PAUSE, DONE)), None, RunEnd(EndReason.LEFT))
     assert walk(definition, at(HELLO), facts({"status": "active"})).effect == HELLO
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.db.database import Database
-from app.db.engine import LARGE, release_after
+from app.db.engine import MAX_ANSWER_BYTES, release_after
 from app.db.models import Account
 from app.db.prepared import PreparedStatement
 from tests.support.tenants import Tenant
@@ -38,7 +38,7 @@ def test_a_connection_that_has_carried_many_bytes_is_closed(tenant: Tenant, larg
     try:
         with database.write() as transaction:
             first = transaction.connection().connection.driver_connection
-            release_after(transaction, LARGE + large)
+            release_after(transaction, MAX_ANSWER_BYTES + large)
         with database.read() as session:
             second = session.connection().connection.driver_connection
             assert session.execute(select(Account.id).where(Account.id == tenant.id)).one() == (tenant.id,)

@@ -20,7 +20,7 @@ from tests.support.servers import PATIENCE, wait_until
 @pytest.fixture
 def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """A database with a short wait budget and two connections, which is still long enough for ordinary statements."""
-    monkeypatch.setattr("app.db.bounded_connection.REQUEST", 0.4)
+    monkeypatch.setattr("app.db.bounded_connection.REQUEST_SECONDS", 0.4)
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, PATIENCE))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", PATIENCE)
     monkeypatch.setattr("app.db.bounded_connection.PROBE_INTERVAL", 0.05)
@@ -166,7 +166,7 @@ def test_no_statement_starts_with_hardly_any_time_left(database: Database) -> No
         connection = session.connection()
         connection.execute(text("SELECT 1"))
         bounded_connection.begin_request()
-        bounded_connection.current().shorten(0.9 * bounded_connection.LEAST)
+        bounded_connection.current().shorten(0.9 * bounded_connection.MIN_SECONDS)
         with pytest.raises(OperationalError, match="the request has waited for the database for too long"):
             connection.execute(text("SELECT 1"))
     with pytest.raises(OperationalError, match="the database has not answered in time"):
@@ -191,10 +191,10 @@ def test_a_request_waits_within_its_budget_for_a_connection_of_the_pool(database
 
 
 def test_a_command_has_a_time_limit_for_each_statement(database: Database) -> None:
-    with bounded_connection.limit_waits(bounded_connection.COMMAND):
-        assert bounded_connection.current().limit() == bounded_connection.COMMAND
+    with bounded_connection.limit_waits(bounded_connection.COMMAND_SECONDS):
+        assert bounded_connection.current().limit() == bounded_connection.COMMAND_SECONDS
         ask(database, "SELECT pg_sleep(0.5)")
-    assert bounded_connection.current().limit() == bounded_connection.BACKGROUND
+    assert bounded_connection.current().limit() == bounded_connection.BACKGROUND_SECONDS
 
 
 def _answers(database: Database) -> bool:

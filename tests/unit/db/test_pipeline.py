@@ -163,7 +163,7 @@ def test_more_is_sent_and_read_at_once_than_the_network_holds(database: Database
 def test_statements_that_take_too_long_are_cancelled_and_their_connection_reused(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.bounded_connection.REQUEST", 1.0)
+    monkeypatch.setattr("app.db.bounded_connection.REQUEST_SECONDS", 1.0)
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, PATIENCE))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", PATIENCE)
     driver = connection_of(database)
@@ -179,7 +179,7 @@ def test_statements_that_take_too_long_are_cancelled_and_their_connection_reused
 def test_a_server_that_hangs_is_left(
     database: Database, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.bounded_connection.REQUEST", 0.4)
+    monkeypatch.setattr("app.db.bounded_connection.REQUEST_SECONDS", 0.4)
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.3))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.3)
     driver = connection_of(database)

@@ -8,7 +8,7 @@ import pytest
 
 from app.db import write_turns
 from app.db.database import Transaction
-from app.db.write_turns import FIRST, LEAST, MOST, PAUSE, TARGET, WriteTurns
+from app.db.write_turns import FIRST_ROWS, MAX_ROWS, MIN_ROWS, PAUSE_SECONDS, TARGET_SECONDS, WriteTurns
 from app.services import Services
 
 
@@ -30,7 +30,7 @@ class Watch:
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the service: the suite has none elsewhere."""
-    monkeypatch.setattr(write_turns, "PAUSE", PAUSE)
+    monkeypatch.setattr(write_turns, "PAUSE_SECONDS", PAUSE_SECONDS)
 
 
 def turns(services: Services, watch: Watch) -> WriteTurns:
@@ -48,10 +48,10 @@ def test_the_size_follows_the_time_that_a_transaction_takes(services: Services) 
         job.take(job.size, work)
         return job.size
 
-    assert takes(TARGET) == FIRST
-    assert takes(2 * TARGET) == FIRST // 2
-    assert [takes(0) for _ in range(5)] == [100, 200, 400, 800, MOST]
-    assert takes(1000 * TARGET) == LEAST
+    assert takes(TARGET_SECONDS) == FIRST_ROWS
+    assert takes(2 * TARGET_SECONDS) == FIRST_ROWS // 2
+    assert [takes(0) for _ in range(5)] == [100, 200, 400, 800, MAX_ROWS]
+    assert takes(1000 * TARGET_SECONDS) == MIN_ROWS
 
 
 def test_a_job_may_take_only_its_share_of_the_time(services: Services) -> None:
@@ -64,7 +64,7 @@ def test_a_job_may_take_only_its_share_of_the_time(services: Services) -> None:
     for _ in range(2):
         job.take(100, work)
     assert watch.slept == [3]
-    assert job.size == FIRST // 2
+    assert job.size == FIRST_ROWS // 2
 
 
 def test_on_sqlite_others_have_time_to_notice_that_they_can_write(services: Services) -> None:
@@ -73,8 +73,8 @@ def test_on_sqlite_others_have_time_to_notice_that_they_can_write(services: Serv
     job = turns(services, watch)
     job.take(1, lambda _: None)
     job.take(1, lambda _: None)
-    watch.time += PAUSE / 2
+    watch.time += PAUSE_SECONDS / 2
     job.take(1, lambda _: None)
-    expected = [] if services.database.is_postgresql else [PAUSE, PAUSE / 2]
+    expected = [] if services.database.is_postgresql else [PAUSE_SECONDS, PAUSE_SECONDS / 2]
     assert [round(slept, 6) for slept in watch.slept] == expected
-    assert PAUSE > 0.1
+    assert PAUSE_SECONDS > 0.1

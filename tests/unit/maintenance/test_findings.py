@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from app.infrastructure.metric_kinds import Labels
-from app.maintenance.figures import ROLES, STATES, TYPES, WITHOUT_AGE, Figures
-from app.maintenance.findings import Finding, OnHost, database_down, findings, lasting
+from app.maintenance.figures import ROLES, STATES, STATES_WITHOUT_AGE, TYPES, Figures
+from app.maintenance.findings import Finding, HostState, database_down, findings, lasting
 from tests.support.cases import each
 
 
@@ -17,7 +17,7 @@ def idle() -> Figures:
     entries: dict[Labels, float] = dict.fromkeys(product(("live", "test"), TYPES, STATES), 0.0)
     return {
         "tms_queue_entries": entries,
-        "tms_queue_oldest_seconds": {key: 0.0 for key in entries if key[2] not in WITHOUT_AGE},
+        "tms_queue_oldest_seconds": {key: 0.0 for key in entries if key[2] not in STATES_WITHOUT_AGE},
         "tms_webhooks": {("all",): 2.0, ("behind",): 0.0},
         "tms_events_oldest_seconds": {(): 0.0},
         "tms_automation_runs": {("late",): 0.0},
@@ -109,14 +109,14 @@ def test_a_schema_on_which_this_code_works_is_none(state: str) -> None:
 
 
 def test_what_only_this_host_knows_is_found() -> None:
-    on_host = OnHost({"relay": 2, "other": 0}, journal_bytes=250_000_000)
+    on_host = HostState({"relay": 2, "other": 0}, journal_bytes=250_000_000)
     set_aside = "transport relay: 2 senders of this host could hand over nothing and use others instead"
     journals = "the journals of this host have 250 MB: results do not reach the database"
     assert findings(idle(), redis_up=True, on_host=on_host) == [
         Finding("TmsTransportSetAside", set_aside),
         Finding("TmsJournalGrows", journals),
     ]
-    assert findings(idle(), redis_up=True, on_host=OnHost({"relay": 0}, 100_000_000)) == []
+    assert findings(idle(), redis_up=True, on_host=HostState({"relay": 0}, 100_000_000)) == []
 
 
 def test_a_database_that_does_not_answer_is_told_once() -> None:

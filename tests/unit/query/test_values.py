@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 from app.query.conditions import After, Alternative, Before, Between, Equals, IsNull
-from app.query.values import LARGEST, SMALLEST, split_list
+from app.query.values import MAX_INTEGER, MIN_INTEGER, split_list
 from tests.support.cases import each
 
 from .sample import alternatives, errors, parse, refused
@@ -69,20 +69,20 @@ VALUES: list[tuple[str, str, tuple[Alternative, ...]]] = [
     ("born", "", (IsNull(),)),
     ("visit", "", (IsNull(),)),
     # Values that no row can have match nothing.
-    ("id", str(LARGEST), (Equals(LARGEST),)),
-    ("id", str(SMALLEST), (Equals(SMALLEST),)),
-    ("id", str(LARGEST + 1), ()),
-    ("id", str(SMALLEST - 1), ()),
+    ("id", str(MAX_INTEGER), (Equals(MAX_INTEGER),)),
+    ("id", str(MIN_INTEGER), (Equals(MIN_INTEGER),)),
+    ("id", str(MAX_INTEGER + 1), ()),
+    ("id", str(MIN_INTEGER - 1), ()),
     ("id", "9" * 5000, ()),
     ("id:ne", HUGE, ()),
     ("id:in", f"1,{HUGE}", (Equals(1),)),
-    ("id:in", f"1..{HUGE}", (Between(1, LARGEST),)),
-    ("id:in", f"-{HUGE}..1", (Between(SMALLEST, 1),)),
-    ("id:in", f"-{HUGE}..{HUGE}", (Between(SMALLEST, LARGEST),)),
+    ("id:in", f"1..{HUGE}", (Between(1, MAX_INTEGER),)),
+    ("id:in", f"-{HUGE}..1", (Between(MIN_INTEGER, 1),)),
+    ("id:in", f"-{HUGE}..{HUGE}", (Between(MIN_INTEGER, MAX_INTEGER),)),
     ("id:in", f"{HUGE}..{HUGE}9", ()),
     ("id:in", f"{HUGE}..", ()),
-    ("id:in", f"..{HUGE}", (Between(SMALLEST, LARGEST),)),
-    ("id:in", f"-{HUGE}..", (Between(SMALLEST, LARGEST),)),
+    ("id:in", f"..{HUGE}", (Between(MIN_INTEGER, MAX_INTEGER),)),
+    ("id:in", f"-{HUGE}..", (Between(MIN_INTEGER, MAX_INTEGER),)),
     ("id:in", f"..-{HUGE}", ()),
     ("name", "a\0b", ()),
     ("name", "\udc80", ()),

@@ -18,7 +18,7 @@ BUCKETS = (0.1, 1, 10.5)
 def registry(monkeypatch: pytest.MonkeyPatch) -> prometheus_client.CollectorRegistry:
     """A registry of this test's own."""
     collectors = prometheus_client.CollectorRegistry()
-    monkeypatch.setattr(metric_kinds, "OWN", collectors)
+    monkeypatch.setattr(metric_kinds, "REGISTRY", collectors)
     monkeypatch.setattr(metric_kinds, "DEFINITIONS", {})
     return collectors
 
@@ -56,7 +56,7 @@ def test_known_series_and_those_without_labels_are_shown_from_0_on(
     registry: prometheus_client.CollectorRegistry,
 ) -> None:
     plain = counter("plain", "Plain.")
-    counter("known", "Known.", "of", known=[("a",)])
+    counter("known", "Known.", "of", initial_labels=[("a",)])
     assert samples(registry) == [("known_total", {"of": "a"}, 0), ("plain_total", {}, 0)]
     plain.inc()
     assert ("plain_total", {}, 1) in samples(registry)

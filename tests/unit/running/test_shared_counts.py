@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from app.infrastructure.liveness import create_locked
-from app.infrastructure.shared_counts import COUNTS, TOTAL, Counts, SharedCounts, add
+from app.infrastructure.shared_counts import COUNTS_SUFFIX, TOTAL_FILE, Counts, SharedCounts, add
 from tests.support.forked import ForkedProcess, context
 from tests.support.servers import wait_until
 from tests.support.sources import ROOT
@@ -103,28 +103,30 @@ def test_counts_of_dead_processes_are_added_to_one_file(tmp_path: Path, start: S
         process.kill()
     assert start().ask("show").endswith(" 10.0")
     folder = tmp_path / "metrics"
-    assert json.loads((folder / TOTAL).read_text())["counts"] == [[SENT[0], [list(label) for label in SENT[1]], 10.0]]
-    assert [path.name for path in folder.glob(f"*{COUNTS}")] == []
+    assert json.loads((folder / TOTAL_FILE).read_text())["counts"] == [
+        [SENT[0], [list(label) for label in SENT[1]], 10.0]
+    ]
+    assert [path.name for path in folder.glob(f"*{COUNTS_SUFFIX}")] == []
     assert sorted(path.suffix for path in folder.iterdir()) == [".alive", ".json", ".lock"]
 
 
 def test_a_file_that_was_added_and_not_deleted_yet_counts_once(tmp_path: Path) -> None:
     """Its process was killed, or the reader came, between the two steps."""
-    (tmp_path / f"dead{COUNTS}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
+    (tmp_path / f"dead{COUNTS_SUFFIX}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
     (tmp_path / "dead.alive").touch()
     assert counted(tmp_path) == 2
-    (tmp_path / TOTAL).write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]], "folded": ["dead"]}))
+    (tmp_path / TOTAL_FILE).write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]], "folded": ["dead"]}))
     assert counted(tmp_path) == 2
     SharedCounts(tmp_path, dict)._merge_dead()
     assert counted(tmp_path) == 2
-    assert not (tmp_path / f"dead{COUNTS}").exists()
+    assert not (tmp_path / f"dead{COUNTS_SUFFIX}").exists()
 
 
 def test_gauges_are_those_of_running_processes_and_timestamps_the_latest_of_all(tmp_path: Path) -> None:
     gauge, moment = ("tms_transport_slots", (("state", "all"),)), ("tms_sweep_timestamp_seconds", ())
     for name, time in (("running", 3), ("dead", 5)):
         shared = {"counts": [[*moment, time]], "gauges": [[*gauge, 4]]}
-        (tmp_path / f"{name}{COUNTS}").write_text(json.dumps(shared))
+        (tmp_path / f"{name}{COUNTS_SUFFIX}").write_text(json.dumps(shared))
     (tmp_path / "dead.alive").touch()
     descriptor = create_locked(tmp_path / "running.alive")
     reader = SharedCounts(tmp_path, dict)
@@ -139,8 +141,8 @@ def test_gauges_are_those_of_running_processes_and_timestamps_the_latest_of_all(
 
 @pytest.mark.parametrize("total", ['{"folded": 5}', '{"folded": {}, "counts": {}}', '{"counts": [[1, [[2, 3]], 4]]}'])
 def test_a_damaged_total_loses_no_other_counts(tmp_path: Path, total: str) -> None:
-    (tmp_path / TOTAL).write_text(total)
-    (tmp_path / f"whole{COUNTS}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
+    (tmp_path / TOTAL_FILE).write_text(total)
+    (tmp_path / f"whole{COUNTS_SUFFIX}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
     assert counted(tmp_path) == 2
 
 
@@ -148,8 +150,8 @@ def test_a_damaged_total_loses_no_other_counts(tmp_path: Path, total: str) -> No
     "content", ["", "{", "[]", '{"counts": 3}', '{"counts": [[1, 2]]}', '{"counts": [["a", [], "x"]]}']
 )
 def test_an_unreadable_file_loses_its_own_counts_only(tmp_path: Path, content: str) -> None:
-    (tmp_path / f"broken{COUNTS}").write_text(content)
-    (tmp_path / f"whole{COUNTS}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
+    (tmp_path / f"broken{COUNTS_SUFFIX}").write_text(content)
+    (tmp_path / f"whole{COUNTS_SUFFIX}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
     assert counted(tmp_path) == 2
 
 

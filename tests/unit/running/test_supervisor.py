@@ -94,19 +94,19 @@ def test_a_signal_before_the_supervisor_runs_counts(supervisor: Supervisor) -> N
 def test_an_essential_process_that_keeps_ending_ends_the_supervisor_with_an_error(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.launcher.supervisor.SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr("app.launcher.supervisor.MIN_PAUSE", 0.01)
     supervisor.start(sleeper())
     supervisor.start(shell("api", f"echo start >> {tmp_path}/starts; exit 3", essential=True))
     assert supervisor.watch() == 1
-    assert (tmp_path / "starts").read_text().split() == ["start"] * supervisors.MOST_DEATHS
+    assert (tmp_path / "starts").read_text().split() == ["start"] * supervisors.MAX_DEATHS
     assert "api keeps ending (3), so the service ends" in caplog.text
 
 
 def test_any_other_process_may_keep_ending(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.launcher.supervisor.SHORTEST_PAUSE", 0.001)
+    monkeypatch.setattr("app.launcher.supervisor.MIN_PAUSE", 0.001)
     worker = shell("worker", "exit 3")
     supervisor.start(worker)
-    stop_when(lambda: worker.deaths > supervisors.MOST_DEATHS, "it has ended often")
+    stop_when(lambda: worker.deaths > supervisors.MAX_DEATHS, "it has ended often")
     assert supervisor.watch() == 0
 
 
@@ -114,7 +114,7 @@ def test_children_of_a_dead_process_are_ended_before_its_restart(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A child may hold the port. It is asked to end, so that it can finish its work, and killed if it does not."""
-    monkeypatch.setattr("app.launcher.supervisor.SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr("app.launcher.supervisor.MIN_PAUSE", 0.01)
     monkeypatch.setattr(supervisor_module, "GROUP_GRACE", PATIENCE)
     clock = clock_of(monkeypatch, supervisor_module, supervisors)
     log, orphans = tmp_path / "log", tmp_path / "orphans"
@@ -142,7 +142,7 @@ def test_children_of_a_dead_process_are_ended_before_its_restart(
 
 
 def test_a_worker_that_dies_is_restarted(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.launcher.supervisor.SHORTEST_PAUSE", 0.05)
+    monkeypatch.setattr("app.launcher.supervisor.MIN_PAUSE", 0.05)
     worker = sleeper()
     supervisor.start(worker)
     first = pid(worker)

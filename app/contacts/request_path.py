@@ -53,12 +53,12 @@ def principal_and_list_of(row: Any) -> tuple[Principal, ListSpec | None]:
 CONTACT_COLUMNS = whole_columns(contact_shape((FieldSpec(0, "any", "Any", "Text Field"),)), "contact_")
 """The columns of a contact of any list for `show_contact`."""
 
-WITH_CONTACT = KEY_AND_LIST_TABLES.outerjoin(
+KEY_LIST_AND_CONTACT_TABLES = KEY_AND_LIST_TABLES.outerjoin(
     table_of(Contact),
     and_(Contact.list_id == List.id, Contact.id == bindparam("contact_id", type_=BigInteger)),
 )
 KEY_LIST_AND_CONTACT = PreparedStatement(
-    select(*KEY_AND_LIST_COLUMNS, *CONTACT_COLUMNS).select_from(WITH_CONTACT).where(*IS_THE_KEY)
+    select(*KEY_AND_LIST_COLUMNS, *CONTACT_COLUMNS).select_from(KEY_LIST_AND_CONTACT_TABLES).where(*IS_THE_KEY)
 )
 
 OfPath = tuple[Principal, ListSpec | None, Sequence[Any] | None]

@@ -54,7 +54,7 @@ from app.recipients.conditions import IS_SENDING, entry_in_state
 from app.recipients.row import delete_queue_entries
 from app.recipients.states import RecipientState
 
-LOOK_AGAIN = 0.2
+LOOK_INTERVAL = 0.2
 """Seconds between two looks for messages that are being sent."""
 
 Advance = Callable[[int], None]
@@ -115,8 +115,8 @@ def delete_test_account(database: Database, account: Account, advance: Advance =
     for part in parts:
         deletion.delete(part)
     with database.write() as transaction:
-        of_test = table_of(Account).c.test_of.is_not(None)
-        transaction.connection().execute(delete(table_of(Account)).where(Account.id == account.id, of_test))
+        is_test = table_of(Account).c.test_of.is_not(None)
+        transaction.connection().execute(delete(table_of(Account)).where(Account.id == account.id, is_test))
     return deletion.deleted
 
 
@@ -140,18 +140,18 @@ class _Deletion:
     def empty_queue(self, account_id: int) -> None:
         """Deletes the entries of the send queue, and waits for those that are being sent; one whose worker has died is
         deleted when its lease ends."""
-        of_account = QueueEntry.account_id == account_id
+        is_of_account = QueueEntry.account_id == account_id
         order = (QueueEntry.priority, QueueEntry.due_time, QueueEntry.recipient_id)
-        sending = select(exists().where(of_account, IS_SENDING))
+        sending = select(exists().where(is_of_account, IS_SENDING))
         while True:
             abandoned = and_(IS_SENDING, QueueEntry.lease_time < now())
             waiting = [entry_in_state(state) for state in (RecipientState.QUEUED, RecipientState.UNCERTAIN)]
             for state in (*waiting, abandoned):
-                sum(self._chunks(Part("queue entries", QueueEntry, and_(of_account, state), order)))
+                sum(self._chunks(Part("queue entries", QueueEntry, and_(is_of_account, state), order)))
             with self._database.read() as session:
                 if not session.scalar(sending):
                     return
-            time.sleep(LOOK_AGAIN)
+            time.sleep(LOOK_INTERVAL)
 
     def _chunks(self, part: Part) -> Iterator[int]:
         with self._database.read() as session:
@@ -170,13 +170,13 @@ def _keys(account_id: int) -> Part:
 
 def _parts(session: Session, account_id: int) -> Iterator[Part]:
     """What else the account has, in the order of deleting: first what other rows refer to least."""
-    yield from _of_webhooks(session, account_id)
+    yield from _webhook_parts(session, account_id)
     page = (Recipient.creation_time, Recipient.id)
-    yield Part("recipients", Recipient, Recipient.account_id == account_id, page, _delete_of_recipients)
+    yield Part("recipients", Recipient, Recipient.account_id == account_id, page, _delete_steps_and_entries)
     yield Part("sends", Send, Send.account_id == account_id, (Send.id,))
-    for model, noun, *order in OF_ACCOUNT:
+    for model, noun, *order in ACCOUNT_TABLES:
         yield Part(noun, model, table_of(model).c.account_id == account_id, tuple(order))
-    yield Part("groups", Group, Group.account_id == account_id, (Group.creation_time, Group.id), _delete_of_groups)
+    yield Part("groups", Group, Group.account_id == account_id, (Group.creation_time, Group.id), _delete_group_counts)
     for list_id in session.scalars(select(List.id).where(List.account_id == account_id)).all():
         yield Part("contacts", Contact, Contact.list_id == list_id, (Contact.creation_time, Contact.id))
     for automation_id in session.scalars(select(Automation.id).where(Automation.account_id == account_id)).all():
@@ -184,7 +184,7 @@ def _parts(session: Session, account_id: int) -> Iterator[Part]:
         yield Part("runs", AutomationRun, runs, (AutomationRun.trigger_time, AutomationRun.id))
 
 
-OF_ACCOUNT: tuple[tuple[Any, ...], ...] = (
+ACCOUNT_TABLES: tuple[tuple[Any, ...], ...] = (
     (CapturedMessage, "captured_messages", CapturedMessage.id),
     (HourlyCount, "others", HourlyCount.hour),
     (Unsubscriber, "unsubscribed", Unsubscriber.kind, Unsubscriber.address),
@@ -198,7 +198,7 @@ OF_ACCOUNT: tuple[tuple[Any, ...], ...] = (
 """Tables with an index that begins with the account: the noun, and what follows in the index."""
 
 
-def _of_webhooks(session: Session, account_id: int) -> Iterator[Part]:
+def _webhook_parts(session: Session, account_id: int) -> Iterator[Part]:
     """Events are found by their webhook, so that they go before it."""
     for webhook_id in session.scalars(select(Webhook.id).where(Webhook.account_id == account_id)).all():
         yield Part("events", Event, Event.webhook_id == webhook_id, (Event.id,))
@@ -206,14 +206,14 @@ def _of_webhooks(session: Session, account_id: int) -> Iterator[Part]:
     yield Part("webhooks", Webhook, Webhook.account_id == account_id, (Webhook.url,))
 
 
-def _delete_of_recipients(transaction: Transaction, ids: Sequence[int]) -> None:
+def _delete_steps_and_entries(transaction: Transaction, ids: Sequence[int]) -> None:
     """Steps, which have no index of their own id, and what came into the queue meanwhile."""
     column = table_of(RecipientStep).c.recipient_id
-    of_recipients = in_json(column, ids), between_ids(column, ids)
-    transaction.connection().execute(delete(table_of(RecipientStep)).where(*of_recipients))
+    is_of_recipients = in_json(column, ids), between_ids(column, ids)
+    transaction.connection().execute(delete(table_of(RecipientStep)).where(*is_of_recipients))
     delete_queue_entries(transaction, ids)
 
 
-def _delete_of_groups(transaction: Transaction, ids: Sequence[int]) -> None:
+def _delete_group_counts(transaction: Transaction, ids: Sequence[int]) -> None:
     counts = table_of(GroupCount)
     transaction.connection().execute(delete(counts).where(in_json(counts.c.group_id, ids)))
