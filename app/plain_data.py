@@ -107,7 +107,7 @@ def moment(value: Any, path: str) -> datetime:
 
 
 def one_of(options: tuple[str, ...]) -> Check:
-    """One of these texts."""
+    """A check that the value is one of these texts."""
 
     def option(value: Any, path: str) -> str:
         if not isinstance(value, str) or value not in options:

@@ -49,7 +49,7 @@ SELECT 0, {account}, {webhook}, {payload} FROM ({numbers}) AS numbers
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """One of the two."""
+    """The small or the large installation."""
 
     parts: Stack
     account_id: int
@@ -83,7 +83,7 @@ LINES: dict[str, Callable[[Installation, int], int]] = {"export": Installation.e
 
 
 def address(number: int) -> str:
-    """That of a person."""
+    """The address of the person with this number."""
     return f"person{number}@customers.example"
 
 

@@ -51,7 +51,7 @@ class Latencies:
     reads: list[float] = field(default_factory=list)
 
     def add(self, others: Latencies) -> None:
-        """Those of another turn."""
+        """Adds the latencies of another turn."""
         self.sends += others.sends
         self.reads += others.reads
 

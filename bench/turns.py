@@ -27,7 +27,7 @@ class Ratio:
 
     @classmethod
     def of(cls, numerators: Sequence[float], denominators: Sequence[float]) -> Ratio:
-        """Of two competitors, round by round."""
+        """The ratio of two competitors, round by round."""
         return cls.over(
             [numerator / denominator for numerator, denominator in zip(numerators, denominators, strict=True)]
         )

@@ -36,7 +36,7 @@ ON_SQLITE = {**DELIVERED, "uuid": "'0b0a6d4e-5d0c-4c57-9d0e-' || printf('%012x',
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WatchedInstallation:
-    """One of the two installations."""
+    """The small or the large installation."""
 
     parts: Stack
     server: Server

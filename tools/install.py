@@ -110,7 +110,7 @@ class Screen:
 
 
 def lines_of(process: subprocess.Popen[str]) -> Iterator[str | None]:
-    """Its lines, and None whenever there was none for a while."""
+    """The lines of the process's output, and None whenever there was none for a while."""
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def collect() -> None:

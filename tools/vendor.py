@@ -44,12 +44,12 @@ def _order(package: dict[str, str]) -> list[int]:
 
 
 def integrity(content: bytes) -> str:
-    """As npm writes it."""
+    """The checksum of the content in the form in which npm writes it."""
     return "sha512-" + base64.b64encode(hashlib.sha512(content).digest()).decode()
 
 
 def sha256(content: bytes) -> str:
-    """As the lock writes it."""
+    """The checksum of the content in the form in which the lock has it."""
     return hashlib.sha256(content).hexdigest()
 
 

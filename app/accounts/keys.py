@@ -22,7 +22,7 @@ from app.names import check_name
 TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43,200}}")
 """43 characters of the URL-safe alphabet have 256 bits."""
 MAX_START_LENGTH = 225
-"""Of a name to which an id is added."""
+"""Maximum length of the start of a name to which an id is added."""
 
 
 def list_keys(session: Session, account_id: int) -> list[ApiKey]:

@@ -21,7 +21,7 @@ from app.settings import Settings, parse_retention
 PAGE = 1000
 """Seals that are read at once."""
 MAX_BREAKS = 100
-"""That are named; the first is the one that matters."""
+"""Breaks that are named; the first is the one that matters."""
 
 ENTRY_CHANGED = "the entry was changed"
 ENTRY_MISSING = "the entry is missing"
@@ -35,7 +35,7 @@ Seal = Mapping[str, Any]
 Entry = Mapping[str, Any]
 NUMBER_COLUMNS, TEXT_COLUMNS = ("first_number", "entry_id", "key_id"), ("digest", "hash")
 DECODING_ERROR = "Could not decode"
-"""Of SQLite, about text that is not UTF-8."""
+"""SQLite's message about text that is not UTF-8."""
 
 
 class Break(NamedTuple):

@@ -89,11 +89,11 @@ class Send:
 
     name: str
     message: str
-    """Its name or id as written."""
+    """The name or id of the message as the author wrote it."""
     message_id: int = 0
-    """As found in the account when the version was stored; 0 before."""
+    """The id of the message in the account when the version was stored; 0 before."""
     message_type: MessageType = "email"
-    """Of the stored message; meaningless before it was found."""
+    """The type of the stored message; meaningless before the message was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Call:
     name: str
     url: str
     webhook_id: int = 0
-    """As found in the account when the version was stored; 0 before."""
+    """The id of the webhook in the account when the version was stored; 0 before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class Definition:
     name: str
     kind: AutomationKind
     list: str
-    """Its name or id as written; rows have the id."""
+    """The name or id of the list as the author wrote it; rows have the id."""
     action: Action
     """What the trigger reacts to: contacts `created` or `updated`."""
     entry: Entry

@@ -35,7 +35,7 @@ class Listener:
     shifted_seconds: int
     paused_time: datetime | None
     time_zone: str
-    """Of the account."""
+    """The time zone of the account."""
     definition: Definition
 
 

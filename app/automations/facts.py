@@ -141,7 +141,7 @@ class ContactFacts:
     """A contact as it is now."""
 
     values: Mapping[str, object]
-    """As personalisation sees them (`ContactValues`)."""
+    """The values of the contact as personalisation sees them (`ContactValues`)."""
     is_active: bool = True
     refused: Mapping[Channel, str] = field(default_factory=dict)
     """Why the contact is sent nothing by a channel, such as `unsubscribed`; a channel that works is absent."""
@@ -153,7 +153,7 @@ class Facts:
 
     moment: datetime
     zone: tzinfo
-    """Of the account."""
+    """The time zone of the account."""
     contact: ContactFacts | None
     """None when it was deleted or is in the list no more."""
     passed: Mapping[str, Passage] = field(default_factory=dict)

@@ -27,7 +27,7 @@ class SimulatedStep:
     result: StepResult
     detail: str | None
     assumption: str | None = None
-    """Of a branch that asks what became of a message."""
+    """What is assumed at a branch that asks what became of a message."""
 
 
 @dataclass(frozen=True, slots=True)

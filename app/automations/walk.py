@@ -140,7 +140,7 @@ def _shifted(until: UntilDate, day: date, zone: tzinfo) -> datetime:
 
 
 def in_year(day: date, year: int) -> date:
-    """The same day and month in another year; 29 February is the 28th in a year without it."""
+    """That day and month in another year; 29 February is the 28th in a year without it."""
     is_leap_day = (day.month, day.day) == (2, 29)
     return date(year, 3, 1) - DAY if is_leap_day else day.replace(year=year)
 
@@ -203,8 +203,8 @@ def walk(definition: Definition, place: Place, facts: Facts) -> Walk:
 
 
 def refused(definition: Definition, walked: Walk, detail: str, moment: datetime) -> Walk:
-    """The same walk where its effect was refused: the step is skipped, and the run looks at the next one at once.
-    What was judged behind the step is forgotten, because it took the step for done."""
+    """The walk to write where the effect of this one was refused: the step is skipped, and the run looks
+    at the next one at once. What was judged behind the step is forgotten, because it took the step for done."""
     if walked.effect is None:
         raise ValueError("a walk without an effect has none that could be refused")
     name = walked.effect.name

@@ -22,7 +22,7 @@ from app.backup.manifest import NAME, Manifest, NotABackup, StoredFile, parse_ma
 
 UNFINISHED_SUFFIX = ".unfinished"
 COMPRESSION_LEVEL = 1
-"""Of compression: higher ones take several times as long and save little."""
+"""The level of compression: higher ones take several times as long and save little."""
 BLOCK_BYTES = 256 * 1024
 FREE_BYTES = 256 * 1024 * 1024
 """Bytes that a backup leaves free where the data of the service may be: a full disk would stop the service."""

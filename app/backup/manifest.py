@@ -45,7 +45,7 @@ class Manifest:
     secret_key: str
     """A fingerprint of SECRET_KEY, by which another one is recognised."""
     secret_key_fallbacks: list[str] = field(default_factory=list)
-    """Those of its fallbacks."""
+    """The fingerprints of the fallbacks of SECRET_KEY."""
     last_ids: Mapping[str, int] = field(default_factory=dict)
     end_of_ranges: int = 0
     field_indexes: list[str] = field(default_factory=list)

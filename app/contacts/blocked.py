@@ -89,7 +89,8 @@ def block_addresses(transaction: Transaction, blocks: Mapping[AccountAddress, Bl
 def block_entries(
     transaction: Transaction, blocks: Mapping[AccountAddress, Block]
 ) -> tuple[list[AccountAddress], ChangedContacts]:
-    """The same; returns the addresses whose entries were written, and the contacts that have changed."""
+    """Blocks the addresses like `block_addresses`. Returns those whose entries were written, and the contacts that have
+    changed."""
     if not blocks:
         return [], {}
     moment = this_second()

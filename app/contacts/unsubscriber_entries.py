@@ -26,7 +26,7 @@ class UnsubscriberEntries:
     forgotten: Mapping[str, NormalizedAddress] = field(default_factory=dict)
     """Digest -> address, for those that were forgotten while they were unsubscribed or blocked."""
     blocked: Collection[NormalizedAddress] = ()
-    """Those of the forgotten addresses that were blocked."""
+    """The forgotten addresses that were blocked."""
 
     def has_any(self, address: NormalizedAddress) -> bool:
         """Whether the address is unsubscribed from any list or account-wide."""

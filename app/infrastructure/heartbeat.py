@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """That of this process. `roles` are what it does: the queues of a worker, or `api`, `scheduler`, `inbound`."""
+    """The heartbeat of this process. `roles` are what it does: a worker's queues, or `api`, `scheduler`, `inbound`."""
 
     def __init__(
         self,

@@ -144,7 +144,7 @@ class SeriesCollector(Collector, Generic[Series]):
         self._family = name, documentation, labels
         self._series: dict[Labels, Series] = {}
         self._by_values: dict[tuple[object, ...], Series] = {}
-        """The same by the values as they were given."""
+        """The series by the values of their labels as callers give them."""
         self._lock = threading.Lock()
         if not labels:
             self.labels()

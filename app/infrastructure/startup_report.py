@@ -31,7 +31,7 @@ KNOWN = frozenset(variable_of(setting) for setting in fields(Settings)).union(NO
 FORMER = frozenset(setting.metadata["former"][0] for setting in fields(Settings) if setting.metadata["former"])
 """Names of earlier releases, which are still read."""
 FILES = frozenset(in_file(variable_of(setting)) for setting in fields(Settings) if setting.metadata["secret"])
-"""They name a file with the value of a setting."""
+"""Variables that name a file with the value of a setting."""
 
 FIRST_WORDS = {
     "TMS": "",

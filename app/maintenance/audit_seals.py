@@ -12,7 +12,7 @@ from app.db.write_turns import WriteTurns
 from app.services import Services
 
 TARGET_SECONDS = 0.02
-"""Seconds that a slice shall take: on SQLite, acts wait for it."""
+"""Seconds that a slice is meant to take: on SQLite, acts wait for it."""
 TIME_SLICE = 1.0
 """Seconds after which a worker makes room for other work of its queue."""
 

@@ -265,7 +265,8 @@ def _processes(session: Session, moment: datetime) -> Figures:
 
 
 def _overdue(session: Session, settings: Settings, moment: datetime) -> Measurement:
-    """Of what is purged send by send; two statements for each stage, with two lookups for each account."""
+    """How late purging is, for what is purged send by send. Two statements for each stage, with two lookups for each
+    account."""
     oldest_seconds: dict[Labels, float] = {}
     for stage in Stage:
         account_periods = periods(session, settings, stage)

@@ -179,7 +179,7 @@ def _delete(services: Services, aged: AgingRows, is_owner: ColumnElement[bool] |
 
 
 def _oldest(session: Session, aged: AgingRows, is_owner: ColumnElement[bool] | None, limit: datetime) -> Sequence[int]:
-    """Of the next rows those that are old: where none is, the ones behind them are not read."""
+    """The ids of those of the next rows that are old: where none is, the ones behind them are not read."""
     row_id = table_of(aged.model).c.id
     if is_owner is None:
         return session.scalars(select(row_id).where(aged.time < limit).order_by(aged.time).limit(CHUNK)).all()
@@ -367,8 +367,8 @@ def _delete_older(
 
 
 def _delete_entries_without_recipient(services: Services, begin: QueueBegin) -> None:
-    """They would be claimed in vain for ever, or stay uncertain. Only the oldest entries are checked, since those with
-    a recipient leave the queue."""
+    """Deletes such entries, which would be claimed in vain for ever, or stay uncertain. Only the oldest
+    entries are checked, since those with a recipient leave the queue."""
     overdue = now() - OVERDUE_AFTER
     queued = and_(IS_READY, QueueEntry.ready_time >= begin.ready, QueueEntry.ready_time < overdue)
     uncertain = and_(entry_in_state(RecipientState.UNCERTAIN), QueueEntry.due_time < overdue)

@@ -31,7 +31,7 @@ MAX_CONCURRENT_CHECKS = 4
 LEASE_SECONDS = 60.0
 """Seconds; a check has ended long before, since it has a deadline."""
 MAX_ACCOUNTS_TRIED = 20
-"""That are tried when a check is claimed: others may hold those before."""
+"""Accounts that are tried when a check is claimed: others may hold those before."""
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ def _next(services: Services) -> _ClaimedCheck | None:
 
 
 def _may_begin() -> ColumnElement[bool]:
-    """Of a kind that this process knows, not leased, and none of its account is."""
+    """Checks of a kind that this process knows which are not leased, and of whose account no check is leased."""
     other, moment = aliased(NetworkCheck), now()
     runs = exists().where(other.account_id == NetworkCheck.account_id, other.lease_time > moment)
     unleased = or_(NetworkCheck.lease_time.is_(None), NetworkCheck.lease_time <= moment)

@@ -163,7 +163,7 @@ def _keep_as_digests(transaction: Transaction, _services: Services, person: Pers
 
 
 def _kept_reason(reasons: Sequence[str]) -> str:
-    """Of an address that was blocked in several forms, the one that weighs most."""
+    """The reason that weighs most, of those of an address that was blocked in several forms."""
     reason = COMPLAINT if COMPLAINT in reasons else reasons[0]
     return reason if reason in SERVICE_REASONS else OTHER_REASON
 

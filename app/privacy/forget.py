@@ -31,7 +31,7 @@ from app.services import Services
 LOOK_INTERVAL = 0.2
 """Seconds between two looks at messages that are being handed over."""
 MAX_ROUNDS = 20
-"""Of rounds that each found something: somebody goes on writing to the address."""
+"""Maximum of rounds that each find something: after so many, somebody goes on writing to the address."""
 
 Advance = Callable[[int], None]
 
@@ -44,7 +44,7 @@ class ForgetReport:
     kept: Counter[str] = field(default_factory=Counter)
     """Suppressions that are kept under digests: unsubscribed from lists or account-wide, and blocked."""
     other_addresses: set[str] = field(default_factory=set)
-    """Those of the contacts that were deleted."""
+    """The other addresses of the contacts that were deleted."""
     in_flight: list[str] = field(default_factory=list)
     """The uuids of messages that are still being handed over."""
     journals: list[str] = field(default_factory=list)

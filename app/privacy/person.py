@@ -80,10 +80,10 @@ class Person:
     @property
     def received(self) -> Sequence[ColumnElement[bool]]:
         """The conditions on recipients of the account that are the person, each answered by an index."""
-        of_address = sent_to(AccountAddress(self.account_id, self.kind, self.key))
+        has_address = sent_to(AccountAddress(self.account_id, self.kind, self.key))
         if not self.contact_ids:
-            return [of_address]
-        return [of_address, Recipient.contact_id.is_not(None) & in_json(Recipient.contact_id, self.contact_ids)]
+            return [has_address]
+        return [has_address, Recipient.contact_id.is_not(None) & in_json(Recipient.contact_id, self.contact_ids)]
 
 
 def _words(forms: Iterable[str]) -> tuple[str, ...]:

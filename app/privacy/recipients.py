@@ -218,7 +218,7 @@ def _drop_waiting(transaction: Transaction, rules: RetryRules, ids: Collection[i
 
 
 def _erase_content(transaction: Transaction, send_ids: Collection[int]) -> int:
-    """That of sends all of whose recipients are forgotten: bodies, attachments, and the targets of links."""
+    """Erases bodies, attachments and the targets of links of sends all of whose recipients are forgotten."""
     other: Any = aliased(Recipient)
     others = exists().where(other.send_id == Send.id, ~has_been_forgotten(other))
     statement = select(Send.id).where(in_json(Send.id, send_ids), ~others).order_by(Send.id)

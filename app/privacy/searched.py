@@ -59,9 +59,9 @@ def _is_about(person: Person, payload: Mapping[str, Any]) -> bool:
 def _blank_events(transaction: Transaction, _services: Services, _person: Person, events: Rows) -> int:
     """Removes what is the person's from the events, and the answers to the requests that had them."""
     columns, attempts = table_of(Event).c, table_of(WebhookAttempt).c
-    chosen = columns.webhook_id == bindparam("of_webhook"), columns.id == bindparam("event")
+    chosen = columns.webhook_id == bindparam("webhook"), columns.id == bindparam("event")
     rows = [
-        {"of_webhook": event.webhook_id, "event": event.id, "blanked": _only(PAYLOAD_KEYS_TO_KEEP, event.payload)}
+        {"webhook": event.webhook_id, "event": event.id, "blanked": _only(PAYLOAD_KEYS_TO_KEEP, event.payload)}
         for event in events
     ]
     statement = update(table_of(Event)).where(*chosen).values(payload=bindparam("blanked"))
@@ -124,7 +124,7 @@ def _blank_answers(transaction: Transaction, services: Services, person: Person,
     delete_rows(transaction, records.c.id, gone)
     for answer in answers:
         if answer.id not in gone:
-            # The person's address may be all of the request that is not known: nobody shall guess it from a hash.
+            # The person's address may be all of the request that is not known: a plain hash would let it be guessed.
             fingerprint = keyed_digest(secret_key, answer.fingerprint)
             values = {"body": _only(ANSWER_KEYS_TO_KEEP, answer.body), "fingerprint": fingerprint}
             transaction.connection().execute(update(records).where(records.c.id == answer.id).values(values))

@@ -56,7 +56,7 @@ class CursorScope:
     path: str
 
     def at(self, path: str, resource: Resource) -> Self | None:
-        """The same for another collection of the account; None if a filter has the name of the parameter: such a
+        """The scope of another collection of the account; None if a filter has the name of the parameter: such a
         collection has no cursors (docs/querying.md#cursors)."""
         return None if CURSOR in resource.filters else replace(self, path=path)
 

@@ -76,7 +76,7 @@ def parse_instance(pairs: Sequence[tuple[str, str]], resource: Resource, cursors
 def parse_paged_instance(
     pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None
 ) -> Query:
-    """The same for an instance that contains a collection, of which `limit`, `offset` and `cursor` select a page."""
+    """The query of an instance that contains a collection, of which `limit`, `offset` and `cursor` select a page."""
     return _parse_page(pairs, resource, cursors, {})
 
 

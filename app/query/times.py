@@ -40,8 +40,8 @@ def instant_span(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
 
 
 def end_instant_span(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
-    """The same for the end of a range: if clocks go back and a local time occurs twice, the range includes both
-    (docs/querying.md#filters)."""
+    """The instants that a text at the end of a range stands for: if clocks go back and a local time occurs twice, the
+    range includes both (docs/querying.md#filters)."""
     if DATE.fullmatch(text):
         return instant_span(text, zone)
     moment = _moment(text, zone)

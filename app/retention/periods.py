@@ -81,7 +81,7 @@ def purged_by_sends(account_periods: Sequence[Period], stage: Stage, *, in_range
 def overdue(
     session: Session, account_periods: Sequence[Period], stage: Stage, moment: datetime
 ) -> list[OverdueAccount]:
-    """Those of the accounts that have something to purge; one statement, which looks at the next send of each account,
+    """The accounts that have something to purge. One statement, which looks at the next send of each account,
     whatever their number."""
     overdue_accounts: list[OverdueAccount] = []
     retentions = dict(account_periods)

@@ -101,14 +101,14 @@ class _SliceRows(NamedTuple):
 
 def begin(transaction: Transaction, stage: Stage, account_id: int) -> None:
     """Makes the position of the account, if it has none yet."""
-    statement = select(PurgePosition.send_id).where(*_of(stage, account_id))
+    statement = select(PurgePosition.send_id).where(*_is_of(stage, account_id))
     if transaction.scalar(statement) is None:
         insert_rows(transaction, PurgePosition, [{"account_id": account_id, "stage": stage, "send_id": 0}])
 
 
 def purge_slice(transaction: Transaction, task: Task, most_sends: int, most_recipients: int) -> SliceResult | None:
     """Purges the next sends, of so many recipients at most; None if there are none, or if another process is at it."""
-    position = select(PurgePosition).where(*_of(task.stage, task.account_id)).with_for_update(skip_locked=True)
+    position = select(PurgePosition).where(*_is_of(task.stage, task.account_id)).with_for_update(skip_locked=True)
     purge_position = transaction.scalars(position).first()
     if purge_position is None:
         return None
@@ -128,7 +128,7 @@ def purge_slice(transaction: Transaction, task: Task, most_sends: int, most_reci
     return SliceResult(len(looked.ids), len(looked.recipients), len(looked.ids) - len(waiting))
 
 
-def _of(stage: Stage, account_id: int) -> tuple[Any, Any]:
+def _is_of(stage: Stage, account_id: int) -> tuple[Any, Any]:
     return PurgePosition.account_id == account_id, PurgePosition.stage == stage
 
 
@@ -222,7 +222,7 @@ def _note(transaction: Transaction, task: Task, looked: _SliceRows, waiting: dic
 # Purging what is past its retention, in slices that no request waits for (docs/retention.md).
 
 TARGET_SECONDS = 0.02
-"""Seconds that a slice shall take."""
+"""Seconds that a slice is meant to take."""
 TIME_SHARE = 0.15
 """The part of the time in which a slice is being purged."""
 SENDS_AT_FIRST = 10

@@ -30,7 +30,7 @@ class Measurement:
 
     @property
     def ratio(self) -> float:
-        """Of the time with many rows to that with few."""
+        """The ratio of the time with many rows to that with few."""
         return self.many / self.few
 
 

@@ -24,13 +24,13 @@ GOAL = Goal(most_of_floor=1.05)
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """One of them: its rounds, and the processor time that they took."""
+    """An installation with its rounds, and the processor time that they took."""
 
     measure: Measure
     meter: Meter
 
     def milliseconds(self) -> list[float]:
-        """Of a request, round by round."""
+        """The processor time of a request, round by round."""
         return [sum(spent.values()) * 1000 for spent in self.meter.rounds]
 
 

@@ -23,7 +23,7 @@ from bench.turns import Goal, Measure, Row, in_turns
 CONTACTS = 10_000
 BULK = 1000
 REQUESTS = 16
-"""Of a round of C."""
+"""Requests of a round of C."""
 OUTBOX = ("events", "trigger_firings")
 QUEUE = ("send_queue", "recipient_steps", "recipients", "sends")
 

@@ -40,7 +40,7 @@ class CapturedMessage(Base):
     is_copy: Mapped[bool]
     """Whether it is the blind copy of the recipient's mail."""
     uuid: Mapped[str] = mapped_column(info=personal("recipients"))
-    """The recipient's."""
+    """The uuid of the recipient."""
     type: Mapped[str] = mapped_column(info=personal("recipients"))
     """`email` or `sms`."""
     sender: Mapped[str] = mapped_column(info=personal("recipients"))
