@@ -18,7 +18,7 @@ from bench.contacts import Shop
 from bench.mail import values
 from bench.stack import Stack
 
-AT_ONCE = 10_000
+ROWS_PER_CHUNK = 10_000
 FIRST_NUMBER = 1_000_000
 """The number of the first recipient; no other mail has it."""
 
@@ -77,4 +77,4 @@ def _queue(session: Session, recipients: Sequence[Mapping[str, Any]], ids: Seque
 
 def _chunks(rows: Iterable[Row]) -> Iterable[list[Row]]:
     remaining = iter(rows)
-    return iter(lambda: list(itertools.islice(remaining, AT_ONCE)), [])
+    return iter(lambda: list(itertools.islice(remaining, ROWS_PER_CHUNK)), [])

@@ -36,9 +36,9 @@ LINK = re.compile(r'href="(/console[^"#]*)"')
 ID = re.compile(r"(?<=[/=])(?:[0-9]+|[0-9a-f-]{36})(?=$|[/?&])")
 CURSOR = re.compile(r"(?<=cursor=)[^&]+")
 MAX_KINDS = 80
-NO_PAGES = ("/console/static", "/console/assets", "/console/messages/all.csv")
+EXCLUDED_PATHS = ("/console/static", "/console/assets", "/console/messages/all.csv")
 """Files, the last of which has up to 100,000 rows."""
-ACCEPTED = {**OWN_COLUMNS, "creation_time": "timestamptz '2026-10-01' + n * interval '0.1 second'"}
+ACCEPTED_COLUMNS = {**OWN_COLUMNS, "creation_time": "timestamptz '2026-10-01' + n * interval '0.1 second'"}
 """Columns in which the recipients differ: they were accepted one after the other."""
 LIFETIME = timedelta(hours=6)
 WARM_UP_ROUNDS = 3
@@ -68,7 +68,7 @@ def pages(port: int, cookie: str) -> dict[str, str]:
     while waiting and len(paths_by_kind) < MAX_KINDS:
         path = waiting.popleft()
         kind = kind_of(path)
-        if kind in paths_by_kind or kind.startswith(NO_PAGES):
+        if kind in paths_by_kind or kind.startswith(EXCLUDED_PATHS):
             continue
         status, body = fetch(port, asked(path, cookie))
         if status in {302, 303}:
@@ -109,7 +109,7 @@ def run(parts: Stack, given: argparse.Namespace) -> int:
     shop = open_shop(parts)
     with api(parts) as server:
         fill_contacts(parts, shop, given.contacts)
-        fill_recipients(parts, accepted_recipient(parts, shop, server), given.rows, ACCEPTED)
+        fill_recipients(parts, accepted_recipient(parts, shop, server), given.rows, ACCEPTED_COLUMNS)
         with parts.connect() as connection:
             connection.autocommit = True
             connection.execute("ANALYZE")

@@ -29,7 +29,7 @@ COLUMNS = (
     *("account_id", "list_id", "creation_time", "last_modified_time", "email", "email_key", "mobile", "identifier"),
     *("subscribed_email", "subscribed_mobile", "is_active", "double_opt_in", "values"),
 )
-MOST_IN_ONE_STATEMENT = 10_000
+CONTACTS_PER_STATEMENT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _insert(stack: Stack, rows: Iterator[tuple[Any, ...]]) -> None:
     names = ", ".join(f'"{name}"' for name in COLUMNS)
     marks = ", ".join(f":{name}" for name in COLUMNS)
     statement = text(f"INSERT INTO contacts ({names}) VALUES ({marks})")
-    while chunk := list(itertools.islice(rows, MOST_IN_ONE_STATEMENT)):
+    while chunk := list(itertools.islice(rows, CONTACTS_PER_STATEMENT)):
         with stack.services.database.write() as transaction:
             transaction.execute(statement, [dict(zip(COLUMNS, row, strict=True)) for row in chunk])
     stack.services.database.refresh_statistics()

@@ -39,7 +39,7 @@ COUNT_UNFINISHED = text(
     "SELECT count(*) FROM (SELECT 1 FROM send_queue WHERE state <> 'uncertain' LIMIT 1) AS unfinished"
 )
 FILL_PROMISES = 'COPY promised_mails (id, uuid, email, "values", state) FROM STDIN'
-DELIVERED = text("SELECT count(*) FROM recipients WHERE state = 'delivered'")
+COUNT_DELIVERED = text("SELECT count(*) FROM recipients WHERE state = 'delivered'")
 
 
 def fill_promises(url: str, first: int, count: int) -> None:
@@ -168,7 +168,7 @@ class Delivery:
 
     def _count_delivered(self) -> int:
         with self.parts.services.database.read() as session:
-            return int(session.execute(DELIVERED).scalar_one())
+            return int(session.execute(COUNT_DELIVERED).scalar_one())
 
 
 @contextlib.contextmanager

@@ -28,10 +28,10 @@ from bench.stack import Stack, seed, stack
 from tests.support.filled import NUMBERS, fill
 
 FEW_RECIPIENTS = 10_000
-MOST_SLOWER = 1.3
+MAX_SLOWDOWN = 1.3
 MESSAGES = 10
 """Messages of a person."""
-AT_ONCE = 100_000
+ROWS_PER_STATEMENT = 100_000
 AUTOMATION = {
     **{"name": "Bench", "kind": "advanced", "list": "Customers", "trigger": "REST API Contact Created"},
     "steps": [{"name": "a day", "wait": "1 day"}],
@@ -106,8 +106,8 @@ def installation(count: int, people: int, *, postgresql: bool) -> Iterator[Insta
 def _fill_webhook(connection: Connection, shop: Shop, count: int) -> None:
     (webhook,) = shop.webhooks
     connection.execute(text("DELETE FROM events"))
-    for first in range(1, count + 1, AT_ONCE):
-        numbers = NUMBERS[connection.dialect.name].format(first=first, last=min(first + AT_ONCE - 1, count))
+    for first in range(1, count + 1, ROWS_PER_STATEMENT):
+        numbers = NUMBERS[connection.dialect.name].format(first=first, last=min(first + ROWS_PER_STATEMENT - 1, count))
         values = {
             "account": shop.account_id,
             "webhook": webhook,

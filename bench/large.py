@@ -13,7 +13,7 @@ from bench.contacts import COLUMNS, Shop, recount
 from bench.mail import accept
 from bench.stack import Server, Stack
 
-AT_ONCE = 250_000
+ROWS_PER_STATEMENT = 250_000
 THREADS = 2
 
 CONTACTS = """
@@ -120,8 +120,8 @@ def _run(parts: Stack, statement: str, names: dict[str, int], count: int) -> Non
     def write(first: int) -> None:
         with parts.connect() as connection:
             connection.execute("SET synchronous_commit = off")
-            last = min(first + AT_ONCE - 1, count)
+            last = min(first + ROWS_PER_STATEMENT - 1, count)
             connection.execute(statement.format(**names, first=first, last=last))
 
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(write, range(1, count + 1, AT_ONCE)))
+        list(pool.map(write, range(1, count + 1, ROWS_PER_STATEMENT)))

@@ -29,7 +29,7 @@ from bench.processes import CaseFailure, running, wait_for
 from bench.stack import Stack, api, stack
 
 PER_SEND = 10
-AT_ONCE = 20_000
+SENDS_PER_STATEMENT = 20_000
 """Sends that are filled in by one statement."""
 CLIENTS = 2
 PAUSE = 0.02
@@ -82,8 +82,8 @@ def fill(connection: Connection, shop: Shop, count: int) -> None:
         **{"uuid": UUIDS[dialect], "creation_time": AGES[dialect], "sent_time": AGES[dialect]},
         **{"state": "'delivered'", "send_id": f"{first_send} + 1 + (n - 1) / {PER_SEND}"},
     }
-    for start in range(0, count // PER_SEND, AT_ONCE):
-        end = min(start + AT_ONCE, count // PER_SEND)
+    for start in range(0, count // PER_SEND, SENDS_PER_STATEMENT):
+        end = min(start + SENDS_PER_STATEMENT, count // PER_SEND)
         _copy(connection, Send, first_send, send_columns, range(start + 1, end + 1))
         recipient_numbers = range(start * PER_SEND + 1, end * PER_SEND + 1)
         _copy(connection, Recipient, first_recipient, recipient_columns, recipient_numbers)

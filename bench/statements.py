@@ -28,8 +28,8 @@ ROWS = 1000
 
 TABLE = table_of(SoftBounces)
 ACCOUNT = select(Account.id, Account.name, Account.creation_time, Account.time_zone)
-BY_NAME = ACCOUNT.where(Account.name == bindparam("name", type_=String))
-PREPARED = PreparedStatement(BY_NAME)
+ACCOUNT_BY_NAME = ACCOUNT.where(Account.name == bindparam("name", type_=String))
+PREPARED_ACCOUNT = PreparedStatement(ACCOUNT_BY_NAME)
 NEW_COUNT = BulkUpdate(
     {"row": TABLE.c.id.type, "more": TABLE.c.bounces.type},
     lambda row: update(TABLE).where(TABLE.c.id == row["row"]).values(bounces=row["more"]),
@@ -46,11 +46,11 @@ def read_built_anew(session: Session) -> None:
 
 
 def read_built_once(session: Session) -> None:
-    session.connection().execute(BY_NAME, {"name": "bench"}).one()
+    session.connection().execute(ACCOUNT_BY_NAME, {"name": "bench"}).one()
 
 
 def read_prepared(session: Session) -> None:
-    PREPARED.row(session, name="bench")
+    PREPARED_ACCOUNT.row(session, name="bench")
 
 
 def insert_objects(session: Session) -> None:
@@ -77,13 +77,13 @@ def update_bulk(session: Session) -> None:
 
 
 Form = Callable[[Session], None]
-READING: Mapping[str, Form] = {
+READING_FORMS: Mapping[str, Form] = {
     "select, PreparedStatement": read_prepared,
     "select, Core, built once": read_built_once,
     "select, Core, built anew": read_built_anew,
     "select, ORM object": read_object,
 }
-WRITING: Mapping[str, Form] = {
+WRITING_FORMS: Mapping[str, Form] = {
     "insert, insert_rows": insert_bulk,
     "insert, Core": insert_core,
     "insert, ORM objects": insert_objects,
@@ -126,11 +126,11 @@ def _time_of_write(database: Database, form: Form) -> float:
 
 def measure(database: Database) -> dict[str, float]:
     """Form -> its median, in microseconds per row."""
-    times_by_form: dict[str, list[float]] = {name: [] for name in (*READING, *WRITING)}
+    times_by_form: dict[str, list[float]] = {name: [] for name in (*READING_FORMS, *WRITING_FORMS)}
     for _ in range(ROUNDS):
-        for name, form in READING.items():
+        for name, form in READING_FORMS.items():
             times_by_form[name].append(_time_of_read(database, form))
-        for name, form in WRITING.items():
+        for name, form in WRITING_FORMS.items():
             times_by_form[name].append(_time_of_write(database, form))
     return {name: median(times) * 1e6 for name, times in times_by_form.items()}
 

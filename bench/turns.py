@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bench.processes import UnevenLoad
 
-MOST_DISCARDED = 5
+MAX_DISCARDED = 5
 """Rounds that may be discarded one after the other."""
 
 Measure = Callable[[], float]
@@ -131,7 +131,7 @@ def in_turns(
 def _even(measure: Measure) -> float:
     """A round in which all processes worked: how the kernel distributes the connections of one round is chance, and not
     what is measured. Raises `UnevenLoad` when it happens too often to be chance."""
-    for _ in range(MOST_DISCARDED):
+    for _ in range(MAX_DISCARDED):
         try:
             return measure()
         except UnevenLoad as error:

@@ -20,7 +20,7 @@ from app.db.models import QueueEntry, Recipient, table_of
 from app.maintenance.figures import read_figures
 from app.maintenance.overview import read_overview
 from bench.contacts import Shop, open_shop
-from bench.large import AT_ONCE, OWN_COLUMNS, fill_recipients
+from bench.large import OWN_COLUMNS, ROWS_PER_STATEMENT, fill_recipients
 from bench.load import fetch, request
 from bench.mail import accept
 from bench.processes import CaseFailure, wait_for
@@ -30,8 +30,8 @@ from tests.support.filled import NUMBERS
 DUE_ENTRIES = 1_000
 WARM_UP_SCRAPES = 50
 """Scrapes before the measurement, so that each process of the API has answered some."""
-DELIVERED = {**OWN_COLUMNS, "state": "'delivered'"}
-ON_SQLITE = {**DELIVERED, "uuid": "'0b0a6d4e-5d0c-4c57-9d0e-' || printf('%012x', n)"}
+DELIVERED_COLUMNS = {**OWN_COLUMNS, "state": "'delivered'"}
+SQLITE_COLUMNS = {**DELIVERED_COLUMNS, "uuid": "'0b0a6d4e-5d0c-4c57-9d0e-' || printf('%012x', n)"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,13 +88,13 @@ def _fill(parts: Stack, shop: Shop, server: Server, count: int) -> None:
     with parts.services.database.read() as session:
         template = session.execute(select(func.min(Recipient.id))).scalar_one()
     if parts.is_postgresql:
-        fill_recipients(parts, template, count, DELIVERED)
+        fill_recipients(parts, template, count, DELIVERED_COLUMNS)
         return
     columns = [column.name for column in table_of(Recipient).columns if column.name != "id"]
     names = ", ".join(f'"{name}"' for name in columns)
-    values = ", ".join(ON_SQLITE.get(name, f'one."{name}"') for name in columns)
-    for first in range(1, count + 1, AT_ONCE):
-        numbers = NUMBERS["sqlite"].format(first=first, last=min(first + AT_ONCE - 1, count))
+    values = ", ".join(SQLITE_COLUMNS.get(name, f'one."{name}"') for name in columns)
+    for first in range(1, count + 1, ROWS_PER_STATEMENT):
+        numbers = NUMBERS["sqlite"].format(first=first, last=min(first + ROWS_PER_STATEMENT - 1, count))
         copies = f"SELECT {values} FROM recipients one, ({numbers}) numbers WHERE one.id = {template}"
         with parts.services.database.write() as transaction:
             transaction.execute(text(f"INSERT INTO recipients ({names}) {copies}".replace(":", r"\:")))

@@ -17,7 +17,7 @@ from typing import Any
 import jwt
 import orjson
 
-MOST_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 
 
 def verify(body: bytes, header: str, secrets: Mapping[str, str]) -> dict[str, Any] | None:
@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Verifies before it parses: unsigned bodies are not parsed."""
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or int(length) > MAX_BYTES:
             self._answer(400, "refused   a request without a usable Content-Length")
             return
         body = self.rfile.read(int(length))

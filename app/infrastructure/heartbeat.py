@@ -32,7 +32,7 @@ PERIOD = 15.0
 """Seconds between two heartbeats."""
 SILENT = timedelta(seconds=liveness.STALE_SECONDS)
 """A process is silent when its main loop has not turned for so long."""
-EXPIRED = timedelta(minutes=10)
+EXPIRY_AGE = timedelta(minutes=10)
 """The rows of processes that have been silent for so long are deleted."""
 WAIT = 5.0
 """Seconds that writing one may wait for the database: the next one comes soon."""
@@ -112,7 +112,7 @@ class Heartbeat:
             changing = {"seen_time": seen_time, "secret_keys": self._known_keys()}
             if not connection.execute(statement.values(changing)).rowcount:
                 connection.execute(insert(RunningProcess).values(**self._row, **changing))
-            connection.execute(delete(RunningProcess).where(RunningProcess.seen_time < now() - EXPIRED))
+            connection.execute(delete(RunningProcess).where(RunningProcess.seen_time < now() - EXPIRY_AGE))
 
     def _known_keys(self) -> str:
         """The first one is what this process signs with, also after another was generated."""

@@ -234,8 +234,8 @@ def turned() -> float:
 # The running processes of the service on this machine with this data folder, and their databases: a command that uses
 # another database warns of it.
 
-REFUSED = ".refused"
-ANSWERING = ".answering"
+REFUSED_SUFFIX = ".refused"
+ANSWERING_SUFFIX = ".answering"
 _own_files: list[Path] = []
 """The file of this process, once it is registered."""
 
@@ -256,7 +256,7 @@ def register(data_dir: Path, database: str, role: str = "") -> None:
         _own_files[:] = [path]
         with dead_processes(folder):
             pass  # removes the files of dead processes
-        for refusal in folder.glob(f"*{REFUSED}"):
+        for refusal in folder.glob(f"*{REFUSED_SUFFIX}"):
             if not refusal.with_suffix(SUFFIX).exists():
                 refusal.unlink(missing_ok=True)
     except OSError as error:
@@ -268,9 +268,9 @@ def register_answering(data_dir: Path) -> None:
     costs only that an upgrade does not wait for it."""
     folder = data_dir / "processes"
     try:
-        create_locked(folder / f"{_beginning(os.getppid())}{process_name()}{ANSWERING}")
+        create_locked(folder / f"{_beginning(os.getppid())}{process_name()}{ANSWERING_SUFFIX}")
         with contextlib.ExitStack() as locks:
-            for path in folder.glob(f"*{ANSWERING}"):
+            for path in folder.glob(f"*{ANSWERING_SUFFIX}"):
                 if lock_if_dead(path, locks):
                     path.unlink(missing_ok=True)
     except OSError as error:
@@ -279,7 +279,7 @@ def register_answering(data_dir: Path) -> None:
 
 def answering(data_dir: Path, process: Process) -> set[Path]:
     """Files of the processes that answer requests for that one. Raises `OSError`."""
-    paths = (data_dir / "processes").glob(f"{_beginning(process.pid)}*{ANSWERING}")
+    paths = (data_dir / "processes").glob(f"{_beginning(process.pid)}*{ANSWERING_SUFFIX}")
     with contextlib.ExitStack() as locks:
         return {path for path in paths if path.exists() and not lock_if_dead(path, locks)}
 
@@ -301,7 +301,7 @@ def note_refusal() -> None:
     """Code that this process was asked to run has not started."""
     for path in _own_files:
         with contextlib.suppress(OSError):
-            path.with_suffix(REFUSED).touch()
+            path.with_suffix(REFUSED_SUFFIX).touch()
 
 
 class Process(NamedTuple):
@@ -315,7 +315,7 @@ class Process(NamedTuple):
     @property
     def refusal(self) -> Path:
         """A file that is there after the process was asked to run other code, which did not start."""
-        return self.file.with_suffix(REFUSED)
+        return self.file.with_suffix(REFUSED_SUFFIX)
 
 
 def processes(data_dir: Path) -> list[Process]:

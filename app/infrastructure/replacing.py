@@ -27,7 +27,7 @@ CHECK = "TMS_CHECK_START"
 CHECK_SECONDS = 120.0
 TYPED = "TMS_COMMAND"
 """Variable with the id of a process and the `tms` command that it was started by."""
-UNPREPARED = {signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGTTIN, signal.SIGTTOU}
+UNPREPARED_SIGNALS = {signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGTTIN, signal.SIGTTOU}
 """Signals that would end the process before the new code has its handlers; they wait until then."""
 
 
@@ -93,7 +93,7 @@ def run_again(environment: Mapping[str, str], folder: str | None = None) -> NoRe
     sys.stdout.flush()
     sys.stderr.flush()
     line = command()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, UNPREPARED)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, UNPREPARED_SIGNALS)
     try:
         if folder is not None:
             os.chdir(folder)
@@ -104,4 +104,4 @@ def run_again(environment: Mapping[str, str], folder: str | None = None) -> NoRe
 
 def accept_signals() -> None:
     """The handlers are installed: signals that came before may be handled."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, UNPREPARED)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, UNPREPARED_SIGNALS)

@@ -295,9 +295,9 @@ def _seconds(age: timedelta) -> float:
 WAIT_SECONDS = 0.25
 """Seconds that a scrape waits for new figures; then it shows those before. It does not wait at all if these took
 longer: it would in vain, and takes the same time however much work is left."""
-LEAST_INTERVAL = 1.0
+MIN_INTERVAL = 1.0
 """Seconds between the starts of two readings, however often scrapers come."""
-MOST_INTERVAL = 30.0
+MAX_INTERVAL = 30.0
 """Seconds from a reading to the next one, however long it took: an alert must notice that its condition has ended."""
 RETRY_INTERVAL = 2.0
 """Seconds from a reading that failed to the next one."""
@@ -327,7 +327,7 @@ def asked_redis(redis: Redis) -> tuple[bool, QueueBegin]:
 
 class FiguresReader:
     """One per process: one reading at a time, in a thread and over a connection of its own, which takes at most
-    `FULL_SHARE` of the time, unless `MOST_INTERVAL` is over."""
+    `FULL_SHARE` of the time, unless `MAX_INTERVAL` is over."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -355,13 +355,13 @@ class FiguresReader:
         try:
             self._latest = reading = self._read(began)
             if reading.database_up:
-                pause = min(reading.seconds / FULL_SHARE, MOST_INTERVAL)
+                pause = min(reading.seconds / FULL_SHARE, MAX_INTERVAL)
         except Exception:
             logger.exception("the figures for /metrics cannot be read")
         finally:
             with self._lock:
                 self._running = None
-                self._due = max(began + LEAST_INTERVAL, time.monotonic() + pause)
+                self._due = max(began + MIN_INTERVAL, time.monotonic() + pause)
             ended.set()
 
     def _read(self, began: float) -> Reading:

@@ -22,7 +22,7 @@ from bench.turns import Goal, Measure, Row, in_turns
 
 ENOUGH_STEPS, SHARE_OF_SENDS = 5_000, 0.5
 """Steps a second of a worker, or their share of the mails that a sending process delivers."""
-MOST_SLOWER = 1.2
+MAX_SLOWDOWN = 1.2
 """How much longer a look may take among a thousand times as many runs."""
 FEW_RUNS = 1_000
 COPIES = 10
@@ -70,7 +70,7 @@ def run(options: Options) -> list[Row]:
         looks = in_turns(
             "P. look for due runs among 1,000,000",
             "looks/s",
-            Goal(1 / MOST_SLOWER),
+            Goal(1 / MAX_SLOWDOWN),
             options.rounds,
             ours=_look(parts, shop, count, options.amount(COPIES, 1)),
             floor=_look(parts, shop, min(FEW_RUNS, count), 1),

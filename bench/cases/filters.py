@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.filters import LINES, RECIPIENTS, SENT, Line
-from bench.growth import FEW_ROWS, MOST_SLOWER, Installation, installation, measure
+from bench.growth import FEW_ROWS, MAX_SLOWDOWN, Installation, installation, measure
 from bench.options import Options
 from bench.turns import Goal, Ratio, Row
 
@@ -55,13 +55,13 @@ def _worst(name: str, small: Installation, large: Installation, lines: Sequence[
         worst.few,
         of_floor=Ratio.over([worst.ratio]),
         detail=worst.line.name,
-        goal=Goal(most_of_floor=MOST_SLOWER),
+        goal=Goal(most_of_floor=MAX_SLOWDOWN),
     )
 
 
 def _measured(small: Installation, large: Installation, line: Line, requests: int) -> Measurement:
     measurement = Measurement(line, *measure(small, large, line, requests))
-    if measurement.ratio <= MOST_SLOWER or requests == 1:
+    if measurement.ratio <= MAX_SLOWDOWN or requests == 1:
         return measurement
     again = measure(small, large, line, requests * REMEASURE_FACTOR)
     return Measurement(line, min(measurement.few, again[0]), min(measurement.many, again[1]))

@@ -26,7 +26,7 @@ from bench.receiver import bodies_at
 from bench.stack import Server, Stack, api, free_port, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
-MOST_SLOWER = 1.3
+MAX_SLOWDOWN = 1.3
 FIRST_NEW = 50_000_000
 """The number of the first contact that a round creates."""
 
@@ -62,7 +62,7 @@ def run(options: Options) -> list[Row]:
     with contextlib.ExitStack() as kept:
         small = kept.enter_context(_installation(options.amount(10_000, 1_000)))
         large = kept.enter_context(_installation(options.amount(5_000_000, 20_000)))
-        goal = Goal(1 / MOST_SLOWER)
+        goal = Goal(1 / MAX_SLOWDOWN)
         rows = [
             in_turns(f"I. {name}", unit, goal, options.rounds, ours=make(large, options), floor=make(small, options))
             for name, (unit, make) in CASES.items()

@@ -24,8 +24,8 @@ from bench.processes import CaseFailure
 from bench.stack import Stack, api, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
-MOST_SLOWER = 1.3
-AT_ONCE = 20_000
+MAX_SLOWDOWN = 1.3
+ROWS_PER_STATEMENT = 20_000
 """Messages that are due at once while they pass through the queue."""
 BATCH = 1000
 
@@ -40,7 +40,7 @@ def run(options: Options) -> list[Row]:
         kept.enter_context(_snapshot(beside.parts))
         for queue in (beside, alone):
             queue.pass_through(options.amount(1_000_000, 2_000))
-        goal = Goal(1 / MOST_SLOWER)
+        goal = Goal(1 / MAX_SLOWDOWN)
         claims, looks = options.amount(50, 5), options.amount(200, 10)
         return [
             in_turns(
@@ -73,8 +73,8 @@ class Queue:
 
     def pass_through(self, count: int) -> None:
         """Queues, claims and settles so many messages."""
-        for first in range(0, count, AT_ONCE):
-            waiting = min(AT_ONCE, count - first)
+        for first in range(0, count, ROWS_PER_STATEMENT):
+            waiting = min(ROWS_PER_STATEMENT, count - first)
             add_due(self.parts, self._template, waiting)
             for _ in range(0, waiting, BATCH):
                 self._claim(BATCH)

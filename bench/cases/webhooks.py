@@ -26,7 +26,7 @@ from bench.turns import Goal, Measure, Row, in_turns
 
 SECRETS = {"k1": "bench-" + "1" * 32, "k2": "bench-" + "2" * 32}
 PUBLIC_URL = "https://bench.example"
-MOST_EVENTS = 1000
+MAX_EVENTS = 1000
 
 
 def run(options: Options) -> list[Row]:
@@ -57,7 +57,7 @@ def _measure(parts: Stack, shop: Shop, port: int, count: int, wake: Callable[[],
         load_events(parts, shop, count)
         began = time.perf_counter()
         wake()
-        batches = -(-count // MOST_EVENTS)
+        batches = -(-count // MAX_EVENTS)
         wait_for(lambda: bodies_at(port) >= batches, "all batches have arrived", 120)
         wait_for(lambda: not _waiting(parts), "no event waits", 120, pause=0.002)
         elapsed = time.perf_counter() - began

@@ -287,7 +287,7 @@ def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
 def test_a_worker_killed_at_any_of_its_statements_leaves_nothing_half_done(
     parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
-    for name in ("FIRST", "LEAST", "MOST"):
+    for name in ("FIRST_ROWS", "MIN_ROWS", "MAX_ROWS"):
         monkeypatch.setattr(f"app.db.write_turns.{name}", 5)
     ids = failed(rows, 12)
     if kind is RELEASE:

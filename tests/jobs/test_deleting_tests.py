@@ -162,7 +162,7 @@ def test_an_interrupted_deletion_is_gone_on_with(
     sends: SendsApi, test: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In transactions of two rows, however many there are."""
-    for name in ("FIRST", "LEAST", "MOST"):
+    for name in ("FIRST_ROWS", "MIN_ROWS", "MAX_ROWS"):
         monkeypatch.setattr(write_turns, name, 2)
     monkeypatch.setattr(write_turns, "PAUSE_SECONDS", 0)
     body = sends.email(recipients=[{"email": new_email()} for _ in range(7)])

@@ -167,7 +167,7 @@ def names(idle_installation: Alone) -> set[str]:
 def test_processes_are_live_silent_and_gone_by_their_heartbeats(idle_installation: Alone) -> None:
     process(idle_installation, "live", "webhooks,maintenance", timedelta(0))
     process(idle_installation, "silent", "webhooks", 3 * MINUTE)
-    process(idle_installation, "gone", "sends", heartbeat.EXPIRED)
+    process(idle_installation, "gone", "sends", heartbeat.EXPIRY_AGE)
     beating = Heartbeat(
         idle_installation.services.database, ["scheduler"], time.monotonic, settings=idle_installation.services.settings
     )
@@ -252,7 +252,7 @@ def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
 ) -> None:
     """And not again within the least interval."""
     monkeypatch.setattr(figures, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(figures, "LEAST_INTERVAL", 20 * PATIENCE)
+    monkeypatch.setattr(figures, "MIN_INTERVAL", 20 * PATIENCE)
     reader, gate, readings = FiguresReader(idle_installation.services), threading.Event(), list[str]()
 
     def hanging(*_: Any) -> dict[str, Any]:
