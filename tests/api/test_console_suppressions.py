@@ -20,7 +20,7 @@ from app.addresses import AccountAddress
 from app.bulk_actions.run import run_due
 from app.clock import now, this_second
 from app.console.uploads import MAX_ROWS
-from app.contacts.blocked import PERMANENT, Block, block_addresses
+from app.contacts.blocked import PERMANENT_BOUNCE, Block, block_addresses
 from app.contacts.suppress import block, unsubscribe
 from app.db.address_forms import PREFIX
 from app.db.models import AuditEntry, BlockedAddress, BulkAction, Contact, Recipient, RecipientStep, Unsubscriber
@@ -124,7 +124,7 @@ def test_all_that_one_reply_has_blocked_is_previewed_undone_and_unblocked(tenant
     """Only by who may change contacts, and without those who have complained."""
     emails, denied = [new_email(f"p{number}") for number in range(3)], f"Relay access denied {SCRIPT}"
     blocks = {
-        AccountAddress.of(tenant.id, "email", email): Block(PERMANENT, f"554 5.7.1 <{email}>: {denied}")
+        AccountAddress.of(tenant.id, "email", email): Block(PERMANENT_BOUNCE, f"554 5.7.1 <{email}>: {denied}")
         for email in emails
     }
     tenant.services.database.transact(lambda transaction: block_addresses(transaction, blocks))

@@ -172,7 +172,7 @@ class ClaimedRecipient:
     object. There is one per message, so it is neither frozen nor given names where it is claimed.
     """
 
-    # The claim: the columns `RECIPIENT` and `ENTRY` of app/db/queue.py, in their order.
+    # The claim: the columns `RECIPIENT_COLUMNS` and `ENTRY_COLUMNS` of app/db/queue.py, in their order.
     id: int
     account_id: int
     uuid: str

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.db.queue import ENTRY, RECIPIENT
+from app.db.queue import ENTRY_COLUMNS, RECIPIENT_COLUMNS
 from app.sends.delivery.recipient import ClaimedRecipient
 
 COLUMNS: dict[str, Any] = {
@@ -18,7 +18,7 @@ COLUMNS: dict[str, Any] = {
 
 
 def test_a_claim_fills_its_first_attributes_in_the_order_of_the_columns() -> None:
-    claimed = [*RECIPIENT, *ENTRY]
+    claimed = [*RECIPIENT_COLUMNS, *ENTRY_COLUMNS]
     assert [field.name for field in fields(ClaimedRecipient)][: len(claimed)] == claimed
 
 
@@ -34,7 +34,7 @@ def test_what_a_station_has_yet_to_add_cannot_be_read() -> None:
 
 def test_made_from_columns_it_is_as_a_claim_makes_it() -> None:
     """Without a worker: for a dry run, or to compose a message once more."""
-    row = [*(COLUMNS.get(name) for name in RECIPIENT), 1, COLUMNS["creation_time"], "normal"]
+    row = [*(COLUMNS.get(name) for name in RECIPIENT_COLUMNS), 1, COLUMNS["creation_time"], "normal"]
     claimed, made = ClaimedRecipient(*row), ClaimedRecipient.from_columns(COLUMNS, {})
     names = [field.name for field in fields(ClaimedRecipient) if field.init]
     assert [getattr(made, name) for name in names] == [getattr(claimed, name) for name in names]
