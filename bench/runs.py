@@ -50,7 +50,7 @@ class Run:
 
 
 def _row(row: dict[str, Any]) -> Row:
-    ratios = {name: Ratio(**row[name]) if row[name] else None for name in ("of_floor", "of_peer")}
+    ratios = {name: Ratio(**row[name]) if row[name] else None for name in ("floor_ratio", "peer_ratio")}
     return Row(**{**row, **ratios, "goal": Goal(**row["goal"])})
 
 
@@ -78,8 +78,8 @@ def _over_runs(rows: Sequence[Row]) -> Row:
         ours=statistics.median(row.ours for row in rows),
         floor=_median([row.floor for row in rows]),
         peer=_median([row.peer for row in rows]),
-        of_floor=_spread([row.of_floor for row in rows]),
-        of_peer=_spread([row.of_peer for row in rows]),
+        floor_ratio=_spread([row.floor_ratio for row in rows]),
+        peer_ratio=_spread([row.peer_ratio for row in rows]),
         detail="; ".join(filter(None, (spread, middle.detail))),
     )
 

@@ -16,7 +16,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-RECIPIENT = re.compile(rb"RCPT TO:<person(\d+)@", re.IGNORECASE)
+RCPT_COMMAND = re.compile(rb"RCPT TO:<person(\d+)@", re.IGNORECASE)
 WATCHED = 10_000_000
 NOBODY = b"0"
 """Stands for recipients without a number, whose mails are not checked."""
@@ -105,7 +105,7 @@ class Session:
         if verb == b"EHLO":
             return b"250-sink\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-SIZE 100000000\r\n250 SMTPUTF8\r\n"
         if verb == b"RCPT":
-            match = RECIPIENT.match(line)
+            match = RCPT_COMMAND.match(line)
             self._is_named = match is not None
             self._recipient = match[1] if match else NOBODY
         elif verb == b"DATA":

@@ -32,8 +32,8 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{figure(row.ours)} ({row.detail})" if row.detail else figure(row.ours),
         "" if row.floor is None else figure(row.floor),
         "" if row.peer is None else figure(row.peer),
-        str(row.of_floor or ""),
-        str(row.of_peer or ""),
+        str(row.floor_ratio or ""),
+        str(row.peer_ratio or ""),
         str(row.goal) if reached else "",
         reached,
     )

@@ -48,17 +48,17 @@ class Goal:
     floor's is) and a multiple of the peer's, or at most a multiple of the floor's figure and at most a figure in the
     row's own unit."""
 
-    of_floor: float | None = None
-    of_peer: float | None = None
-    most_of_floor: float | None = None
+    floor_ratio: float | None = None
+    peer_ratio: float | None = None
+    max_floor_ratio: float | None = None
     most: float | None = None
     enough: float | None = None
 
     def __str__(self) -> str:
         parts = {
-            "{:.2f} floor" + ("" if self.enough is None else f" or {self.enough:,.0f}"): self.of_floor,
-            "{:g}x peer": self.of_peer,
-            "at most {:g}x floor": self.most_of_floor,
+            "{:.2f} floor" + ("" if self.enough is None else f" or {self.enough:,.0f}"): self.floor_ratio,
+            "{:g}x peer": self.peer_ratio,
+            "at most {:g}x floor": self.max_floor_ratio,
             "at most {:,.0f}": self.most,
         }
         return ", ".join(form.format(value) for form, value in parts.items() if value is not None)
@@ -74,8 +74,8 @@ class Row:
     ours: float
     floor: float | None = None
     peer: float | None = None
-    of_floor: Ratio | None = None
-    of_peer: Ratio | None = None
+    floor_ratio: Ratio | None = None
+    peer_ratio: Ratio | None = None
     detail: str = ""
     goal: Goal = Goal()
 
@@ -83,13 +83,13 @@ class Row:
     def is_reached(self) -> bool | None:
         """Whether the medians reach the goal; None where there is nothing to judge."""
         goal, verdicts = self.goal, []
-        if self.of_floor is not None and goal.of_floor is not None:
+        if self.floor_ratio is not None and goal.floor_ratio is not None:
             is_enough = goal.enough is not None and self.ours >= goal.enough
-            verdicts.append(is_enough or self.of_floor.median >= goal.of_floor)
-        if self.of_floor is not None and goal.most_of_floor is not None:
-            verdicts.append(self.of_floor.median <= goal.most_of_floor)
-        if self.of_peer is not None and goal.of_peer is not None:
-            verdicts.append(self.of_peer.median >= goal.of_peer)
+            verdicts.append(is_enough or self.floor_ratio.median >= goal.floor_ratio)
+        if self.floor_ratio is not None and goal.max_floor_ratio is not None:
+            verdicts.append(self.floor_ratio.median <= goal.max_floor_ratio)
+        if self.peer_ratio is not None and goal.peer_ratio is not None:
+            verdicts.append(self.peer_ratio.median >= goal.peer_ratio)
         if goal.most is not None:
             verdicts.append(self.ours <= goal.most)
         return all(verdicts) if verdicts else None
@@ -122,8 +122,8 @@ def in_turns(
         ours=statistics.median(our_results),
         floor=statistics.median(results[id(floor)]) if floor else None,
         peer=statistics.median(results[id(peer)]) if peer else None,
-        of_floor=Ratio.of(our_results, results[id(floor)]) if floor else None,
-        of_peer=Ratio.of(our_results, results[id(peer)]) if peer else None,
+        floor_ratio=Ratio.of(our_results, results[id(floor)]) if floor else None,
+        peer_ratio=Ratio.of(our_results, results[id(peer)]) if peer else None,
         goal=goal,
     )
 

@@ -237,7 +237,7 @@ def _note_created(session: Transaction, pending: PendingActs, audited: AuditedTa
 
 def _note_updated(session: Transaction, pending: PendingActs, audited: AuditedTable, row: Any) -> None:
     changed = _changed(row)
-    verb, changes = audited.verb(changed), list(_shown(type(row), changed))
+    verb, changes = audited.verb(changed), list(_recorded_changes(type(row), changed))
     if not changes and verb is None:
         return
     if audited.part_of is not None:
@@ -300,7 +300,7 @@ def _only(values: Any) -> Any:
     return values[0] if values else None
 
 
-def _shown(model: type[Base], changed: OldAndNew) -> Iterator[Change]:
+def _recorded_changes(model: type[Base], changed: OldAndNew) -> Iterator[Change]:
     for name, (old, new) in sorted(changed.items()):
         if name in shown_columns(model):
             yield shown_change(name, old=old, new=new)

@@ -33,10 +33,10 @@ def purged_mark(key: bytes, seal: Mapping[str, Any]) -> str:
 
 def _keyed(key: bytes, kind: str, content: Any) -> str:
     options = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
-    return hmac.digest(key, orjson.dumps([kind, content], default=_shown, option=options), "sha256").hex()
+    return hmac.digest(key, orjson.dumps([kind, content], default=_time_in_utc, option=options), "sha256").hex()
 
 
-def _shown(value: Any) -> str:
+def _time_in_utc(value: Any) -> str:
     """Times as they are in UTC, whatever the zone of the connection that has read them."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()

@@ -29,7 +29,7 @@ class Change(TypedDict, total=False):
 
 def shown_change(field: str, **values: Any) -> Change:
     """A change with its values `old` and `new`, as far as they fit into an entry."""
-    shown_values = {name: _shown(value) for name, value in values.items()}
+    shown_values = {name: _json_value(value) for name, value in values.items()}
     is_short = all(len(orjson.dumps(value)) <= MAX_VALUE_BYTES for value in shown_values.values())
     change: Change = {"field": without_addresses(field)}
     if is_short:
@@ -52,13 +52,13 @@ def _may_be_address(word: str) -> bool:
     return "@" in word or (MIN_DIGITS <= len(digits) <= MAX_DIGITS and digits.isdigit())
 
 
-def _shown(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return timestamp(value)
     if isinstance(value, str):
         return without_addresses(value)
     if isinstance(value, list | tuple):
-        return [_shown(element) for element in value]
+        return [_json_value(element) for element in value]
     if isinstance(value, dict):
-        return {str(name): _shown(element) for name, element in value.items()}
+        return {str(name): _json_value(element) for name, element in value.items()}
     return value

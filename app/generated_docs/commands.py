@@ -168,14 +168,14 @@ def _section(command: click.Command, path: str, level: int) -> Iterator[str]:
 
 def _subcommands(command: click.Command, path: str, level: int) -> Iterator[str]:
     if isinstance(command, click.Group):
-        for name, one in sorted(command.commands.items()):
-            yield from _section(one, f"{path} {name}", level)
-            yield from _subcommands(one, f"{path} {name}", level)
+        for name, subcommand in sorted(command.commands.items()):
+            yield from _section(subcommand, f"{path} {name}", level)
+            yield from _subcommands(subcommand, f"{path} {name}", level)
 
 
 def _paragraphs(command: click.Command) -> list[str]:
-    paragraphs = (" ".join(one.replace("\b", "").split()) for one in (command.help or "").split("\n\n"))
-    return [textwrap.fill(one, WIDTH, break_on_hyphens=False) for one in paragraphs if one]
+    paragraphs = (" ".join(paragraph.replace("\b", "").split()) for paragraph in (command.help or "").split("\n\n"))
+    return [textwrap.fill(text, WIDTH, break_on_hyphens=False) for text in paragraphs if text]
 
 
 def _usage(command: click.Command, path: str) -> Iterator[str]:
@@ -183,9 +183,9 @@ def _usage(command: click.Command, path: str) -> Iterator[str]:
     words = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
     prefix = ("tms",) if path in PROCESSES else ()
     yield f"Usage: `{' '.join((*prefix, path, *words))}`"
-    options = [one for one in command.params if isinstance(one, click.Option) and one.name != "as_json"]
+    options = [option for option in command.params if isinstance(option, click.Option) and option.name != "as_json"]
     if options:
-        rows = [f"| `{_cell(_form(one, context))}` | {_cell(_meaning(one))} |" for one in options]
+        rows = [f"| `{_cell(_form(option, context))}` | {_cell(_meaning(option))} |" for option in options]
         yield "\n".join(("| option | what it does |", "| --- | --- |", *rows))
 
 

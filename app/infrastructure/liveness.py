@@ -221,14 +221,20 @@ def _watchdog_seconds(environ: Mapping[str, str]) -> float:
     return int(microseconds) / 1_000_000 if microseconds.isascii() and microseconds.isdigit() else 0.0
 
 
-_own = SignsOfLife(os.environ)
-keep, leave, report, ready, starting = _own.keep, _own.leave, _own.report, _own.ready, _own.starting
-seconds = _own.seconds
+_this_process = SignsOfLife(os.environ)
+keep, leave, report, ready, starting = (
+    _this_process.keep,
+    _this_process.leave,
+    _this_process.report,
+    _this_process.ready,
+    _this_process.starting,
+)
+seconds = _this_process.seconds
 
 
 def turned() -> float:
     """When the main loop of this process last turned, on the monotonic clock."""
-    return _own.turned
+    return _this_process.turned
 
 
 # The running processes of the service on this machine with this data folder, and their databases: a command that uses

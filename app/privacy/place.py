@@ -65,10 +65,10 @@ class Place:
 def shown_row(row: Row[Any], *hidden: str) -> Shown:
     """The columns of a row, without those that are hidden and those of its place among pages."""
     columns = row._asdict().items()
-    return {name: _shown(value) for name, value in columns if name not in hidden and not name.startswith("place_")}
+    return {name: _json_value(value) for name, value in columns if name not in hidden and not name.startswith("place_")}
 
 
-def _shown(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A value for JSON: times as the API writes them, bytes in base64."""
     if isinstance(value, datetime):
         return timestamp(value)

@@ -80,7 +80,7 @@ DOMAIN = _record(
         "return_path_host": nullable(text),
     },
 )
-SUBSCRIPTION_FLAGS = _record({}, {"email": flag, "mobile": flag})
+SUBSCRIBED = _record({}, {"email": flag, "mobile": flag})
 
 
 def contact(value: Any, path: str) -> dict[str, Any]:

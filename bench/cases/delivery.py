@@ -25,7 +25,7 @@ def run(options: Options) -> list[Row]:
         delivery = Delivery(parts, shop, server, target)
         count = options.amount(12_000 if options.postgresql else 2_000, 300)
         with without_keys(parts):
-            rows = [_one(options, delivery, count)]
+            rows = [_delivery_row(options, delivery, count)]
             if options.postgresql:
                 rows.append(_promised(options, delivery, count))
             times = [delivery.times.row(1)]
@@ -35,7 +35,7 @@ def run(options: Options) -> list[Row]:
             return [*rows, _signed(options, delivery, count // 2)]
 
 
-def _one(options: Options, delivery: Delivery, count: int) -> Row:
+def _delivery_row(options: Options, delivery: Delivery, count: int) -> Row:
     with delivery.ours(count) as ours:
         if not options.postgresql:
             return in_turns("E. deliver, 1 process", "mails/s", Goal(), options.rounds, ours=ours)

@@ -53,9 +53,9 @@ def _worst(name: str, small: Installation, large: Installation, lines: Sequence[
         "ms",
         worst.many,
         worst.few,
-        of_floor=Ratio.over([worst.ratio]),
+        floor_ratio=Ratio.over([worst.ratio]),
         detail=worst.line.name,
-        goal=Goal(most_of_floor=MAX_SLOWDOWN),
+        goal=Goal(max_floor_ratio=MAX_SLOWDOWN),
     )
 
 

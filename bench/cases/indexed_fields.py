@@ -19,7 +19,7 @@ from bench.parts import SERVICE, Meter, medians
 from bench.turns import Goal, Measure, Ratio, Row
 
 FIELD_INDEXES = (FieldIndex("points", "number"), FieldIndex("born", "date"))
-GOAL = Goal(most_of_floor=1.05)
+GOAL = Goal(max_floor_ratio=1.05)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def _row(count: int, ours: Installation, floor: Installation) -> Row:
         "ms",
         Ratio.over(our_milliseconds).median,
         Ratio.over(bare).median,
-        of_floor=Ratio.of(our_milliseconds, bare),
+        floor_ratio=Ratio.of(our_milliseconds, bare),
         detail=", ".join(f"{part} {time * 1000:.1f}" for part, time in medians(ours.meter.rounds).items()),
         goal=GOAL,
     )

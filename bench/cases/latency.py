@@ -90,4 +90,4 @@ def _row(name: str, ours: list[float], floor: list[float]) -> Row:
         return Row(case, "ms", our_milliseconds)
     bare = percentile(floor, share) * 1000
     ratio = Ratio.over([our_milliseconds / max(bare, 1e-3)])
-    return Row(case, "ms", our_milliseconds, bare, of_floor=ratio, goal=Goal(most_of_floor=most))
+    return Row(case, "ms", our_milliseconds, bare, floor_ratio=ratio, goal=Goal(max_floor_ratio=most))

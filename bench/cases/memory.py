@@ -79,4 +79,6 @@ def _large_requests(shop: Shop, count: int) -> Iterator[bytes]:
 
 
 def _row(case: str, before: float, after: float) -> Row:
-    return Row(case, "MiB", after, before, of_floor=Ratio.over([after / before]), goal=Goal(most_of_floor=MAX_RATIO))
+    return Row(
+        case, "MiB", after, before, floor_ratio=Ratio.over([after / before]), goal=Goal(max_floor_ratio=MAX_RATIO)
+    )

@@ -138,9 +138,9 @@ def _message_in_folder(session: ReadSession, recipient: Recipient) -> Mail | Tex
     return read_file(folders, recipient.type, recipient.uuid)
 
 
-def _found(uuid: str) -> Mail | TextMessage:
+def _captured_message(uuid: str) -> Mail | TextMessage:
     with services().database.read() as session:
         return _message_in_folder(session, messages.message_of(session, signed_in(), uuid))
 
 
-add_opened_parts("/inbox/folders/<uuid>", _found)
+add_opened_parts("/inbox/folders/<uuid>", _captured_message)

@@ -15,7 +15,7 @@ from tests.browser.console import GONE, WatchedPage, launch_options, running_con
 
 FOLDER = Path("var/screenshots")
 PICTURES = Path("docs/pictures")
-SHOWN = {
+NAME_BY_PICTURE = {
     "overview": "overview",
     "message": "messages-one",
     "stored-message": "stored-messages-one",
@@ -52,7 +52,7 @@ def _for_readme(watched: WatchedPage) -> Iterator[Path]:
     watched.open("/console")
     paths = {name_of(path): path for path in watched.every_page()} | {"messages-one": message}
     watched.page.set_viewport_size({"width": SCREENS["wide"][0], "height": SCREENS["wide"][1]})
-    for picture, name in SHOWN.items():
+    for picture, name in NAME_BY_PICTURE.items():
         watched.open(paths[name])
         if picture == "stored-message":
             _preview(watched)

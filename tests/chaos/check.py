@@ -21,7 +21,7 @@ CLOSING = {"sent", "bounced", "failed"}
 """The steps of which a timeline has exactly one."""
 TIME = " took "
 """Part of each complaint that only a time was exceeded, and of no other one."""
-SHOWN = 5
+MAX_EXAMPLES = 5
 """Examples that are shown of each violated guarantee."""
 
 
@@ -48,10 +48,12 @@ class Result:
         assert check in CHECKS, check
         if examples:
             different = list(dict.fromkeys(map(str, examples)))
-            some = ", ".join(different[:SHOWN])
+            some = ", ".join(different[:MAX_EXAMPLES])
             where = f" ({of})" if of else ""
             self.violated.add(check)
-            self.broken.append(f"{len(examples)} {check}{where}: {some}{', …' if len(different) > SHOWN else ''}")
+            self.broken.append(
+                f"{len(examples)} {check}{where}: {some}{', …' if len(different) > MAX_EXAMPLES else ''}"
+            )
 
     def note(self, check: str, words: str) -> None:
         """Records what a check has found, in its own words."""

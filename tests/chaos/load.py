@@ -36,7 +36,7 @@ WITH_ATTACHMENTS, TEXTS, LONG_TEXTS = 0.2, 0.3, 0.25
 """Shares of the sends, the last one of those of texts."""
 ATTACHED = (1, 40_000)
 """Bytes of an attachment."""
-KEPT, CHANGES = 0.5, 3
+KEPT_SHARE, CHANGES = 0.5, 3
 """Share of the changed contacts that are kept, and how often each of them is changed."""
 SENDS = "/v1/transactional-sends"
 
@@ -168,7 +168,7 @@ class Client:
             return
         chain.append((created["id"], "created"))
         path = f"{self._contacts}/{created['id']}"
-        is_kept = self._chance.random() < KEPT
+        is_kept = self._chance.random() < KEPT_SHARE
         for number in range(1, 1 + (CHANGES if is_kept else 1)):
             name = f"Ann {number}"
             self._seen.values.pop((self._account.name, address), None)  # either, until it is answered

@@ -29,7 +29,7 @@ SLOWLY = (0.02, 0.15)
 SHARE = 0.2
 """Share of the commits at which a connection is cut in those modes."""
 POLL = 0.05
-MOST = 1 << 16
+CHUNK_BYTES = 1 << 16
 COMMIT = b"COMMIT\0"
 GARBAGE = (
     *(b"+OK\r\n", b":7\r\n", b"$-1\r\n", b"*-1\r\n", b"*0\r\n", b"$5\r\nwrong\r\n", b"*2\r\n$1\r\na\r\n:1\r\n"),
@@ -71,7 +71,7 @@ class Proxy:
                 readable = select.select([client, server], [], [], POLL)[0]
                 self._wait()
                 for readable_socket in readable:
-                    data = readable_socket.recv(MOST)
+                    data = readable_socket.recv(CHUNK_BYTES)
                     if not data:
                         raise Cut
                     if readable_socket is client:
@@ -91,7 +91,7 @@ class Proxy:
             raise Cut
         server.sendall(data)
         if is_cut:
-            server.recv(MOST)
+            server.recv(CHUNK_BYTES)
             raise Cut
 
     def _answer(self, data: bytes) -> bytes:

@@ -35,7 +35,7 @@ SHARED_OPERATIONS = {"contacts.create_many": "contacts.create", "sends.dry_run":
 CONVENIENCES = {"inbox.wait", "sends.timeline", "sends.wait"}
 """Methods that make several requests."""
 PAGING = {"limit", "offset", "fields", "expand", "_tz", "filters", "cursor"}
-SHOWN: dict[str, type[Resource]] = {
+CLASS_BY_SCHEMA: dict[str, type[Resource]] = {
     "Automation": automations.Automation,
     "AutomationStep": automations.AutomationStep,
     "AutomationWithDefinition": automations.AutomationWithDefinition,
@@ -111,9 +111,9 @@ def properties(schema: str) -> set[str]:
     return {name for name in schemas["properties"] if not name.startswith("_")}
 
 
-@each("schema", SHOWN)
+@each("schema", CLASS_BY_SCHEMA)
 def test_every_property_of_an_answer_is_an_attribute(schema: str) -> None:
-    attributes = inspect.getmembers(SHOWN[schema], lambda member: isinstance(member, Property))
+    attributes = inspect.getmembers(CLASS_BY_SCHEMA[schema], lambda member: isinstance(member, Property))
     assert {name for name, _ in attributes} == properties(schema)
 
 

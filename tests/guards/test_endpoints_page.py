@@ -25,7 +25,7 @@ TEXT = "\n".join((DOCS / name).read_text("utf-8") for name in ("endpoints.md", "
 SECTION = re.compile(r"^### `(\w+) (\S+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 SECTIONS = {(method, path): text for method, path, text in SECTION.findall(TEXT)}
 EXAMPLE = re.compile(r"```sh\n(.*?)```\s+(\d{3})", re.DOTALL)
-SHOWN = re.compile(r"```json\n(.*?)```", re.DOTALL)
+JSON_BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
 UUID = "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"
 EXAMPLES = [
     (route, command, int(status)) for route, text in SECTIONS.items() for command, status in EXAMPLE.findall(text)
@@ -119,12 +119,12 @@ def test_every_example_works(
     assert answer.status_code == status, answer.text
 
 
-@each("route", [route for route in SECTIONS if SHOWN.search(SECTIONS[route])])
+@each("route", [route for route in SECTIONS if JSON_BLOCK.search(SECTIONS[route])])
 def test_every_answer_shown_has_the_properties_of_a_real_one(
     api: Client, ids: dict[str, Any], route: tuple[str, str]
 ) -> None:
     (command, _), *_ = EXAMPLE.findall(SECTIONS[route])
-    shown_object = SHOWN.search(SECTIONS[route])
+    shown_object = JSON_BLOCK.search(SECTIONS[route])
     assert shown_object
     documented: dict[str, Any] = orjson.loads(shown_object[1])
     curl = Curl.read(command.replace("?expand=contacts", ""), ids)

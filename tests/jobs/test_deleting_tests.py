@@ -154,7 +154,7 @@ def test_what_is_queued_is_not_captured_any_more(sends: SendsApi, test: Tenant) 
         assert session.scalar(select(func.count()).where(QueueEntry.account_id == test.id)) == 0
 
 
-class Stopped(Exception):
+class StopHere(Exception):
     """As Ctrl-C."""
 
 
@@ -172,9 +172,9 @@ def test_an_interrupted_deletion_is_gone_on_with(
 
     def stop(_: int) -> None:
         if len(rows_of(test, Recipient)) < 4:
-            raise Stopped
+            raise StopHere
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StopHere):
         delete(test, stop)
     assert [len(rows_of(test, model)) for model in (ApiKey, Recipient, CapturedMessage, Contact)] == [0, 3, 7, 7]
     advanced: list[int] = []

@@ -54,7 +54,7 @@ TARGET = "https://shop.example/sale"
 
 
 @dataclass
-class Kept:
+class SentMessages:
     """An account of its own, with what is kept of it."""
 
     tenant: Tenant
@@ -126,19 +126,19 @@ def own_tenant(request: pytest.FixtureRequest) -> Iterator[Tenant]:
 
 
 @pytest.fixture
-def kept(own_tenant: Tenant) -> Kept:
+def kept(own_tenant: Tenant) -> SentMessages:
     """A new account in a database without other accounts' sends."""
     with own_tenant.services.database.write() as transaction:
         for model in (QueueEntry, RecipientStep, Recipient, Send, Group, Account):
             transaction.execute(delete(model))
     tenant = new_tenant(own_tenant.app)
-    return Kept(tenant, Rows(tenant.services, tenant.id))
+    return SentMessages(tenant, Rows(tenant.services, tenant.id))
 
 
 # ------------------------------------------------------------------------------------------------ content
 
 
-def test_content_is_purged_after_the_last_outcome_and_nothing_else(kept: Kept) -> None:
+def test_content_is_purged_after_the_last_outcome_and_nothing_else(kept: SentMessages) -> None:
     ids = kept.add("delivered", "delivered")
     young = kept.add("delivered", days=6)[0]
     before = [kept.rows.recipient(recipient_id) for recipient_id in ids]
@@ -152,7 +152,7 @@ def test_content_is_purged_after_the_last_outcome_and_nothing_else(kept: Kept) -
 
 
 def test_a_send_with_a_recipient_that_is_not_settled_keeps_its_content_until_the_retention_after_its_outcome(
-    kept: Kept,
+    kept: SentMessages,
 ) -> None:
     """Queued, being sent, uncertain, held or paused; however long it takes."""
     waiting = []
@@ -170,7 +170,7 @@ def test_a_send_with_a_recipient_that_is_not_settled_keeps_its_content_until_the
     assert kept.delayed() == []
 
 
-def test_a_bounce_that_comes_late_is_an_outcome(kept: Kept) -> None:
+def test_a_bounce_that_comes_late_is_an_outcome(kept: SentMessages) -> None:
     """A failure, likewise, which has no time but that of its step."""
     late = [kept.add("bounced")[0], kept.add("failed")[0]]
     kept.gave_up(late[0], days=2)
@@ -179,13 +179,13 @@ def test_a_bounce_that_comes_late_is_an_outcome(kept: Kept) -> None:
     assert [kept.purge(CONTENT, 7, after=days) for days in (3.9, 4.1, 4.9, 5.1)] == [0, 1, 0, 1]
 
 
-def test_a_visit_is_no_outcome(kept: Kept) -> None:
+def test_a_visit_is_no_outcome(kept: SentMessages) -> None:
     (recipient_id,) = kept.add("delivered")
     kept.gave_up(recipient_id, days=1, step=TimelineStep.OPENED)
     assert kept.purge(CONTENT, 7) == 1
 
 
-def test_a_send_that_was_accepted_under_a_wrong_clock_does_not_hold_up_the_others(kept: Kept) -> None:
+def test_a_send_that_was_accepted_under_a_wrong_clock_does_not_hold_up_the_others(kept: SentMessages) -> None:
     """It counts as delayed, and is looked at again each time that the retention has passed."""
     ahead, old = kept.add("delivered", days=-400)[0], kept.add("delivered")[0]
     assert kept.purge(CONTENT, 7) == 1
@@ -193,7 +193,7 @@ def test_a_send_that_was_accepted_under_a_wrong_clock_does_not_hold_up_the_other
     assert [kept.purge(CONTENT, 7, after=days) for days in (1, 8, 406, 412, 414)] == [0, 0, 0, 0, 1]
 
 
-def test_off_keeps_for_ever_and_another_retention_applies_at_once(kept: Kept) -> None:
+def test_off_keeps_for_ever_and_another_retention_applies_at_once(kept: SentMessages) -> None:
     (recipient_id,) = kept.add("delivered", days=900)
     assert kept.purge(CONTENT, None) == 0
     assert kept.purge(CONTENT, 1000) == 0
@@ -201,7 +201,7 @@ def test_off_keeps_for_ever_and_another_retention_applies_at_once(kept: Kept) ->
     assert kept.purge(CONTENT, 800) == 1
 
 
-def test_an_account_may_have_a_retention_of_its_own(kept: Kept) -> None:
+def test_an_account_may_have_a_retention_of_its_own(kept: SentMessages) -> None:
     cli, services = Cli(kept.tenant.app), kept.services
     assert cli.json("accounts", "update", kept.tenant.name, "--retain-content", "12H")["retain_content"] == "12h"
     with services.database.read() as session:
@@ -216,17 +216,17 @@ def test_an_account_may_have_a_retention_of_its_own(kept: Kept) -> None:
     assert asked.startswith("retain_recipients: '0d' must be a number of hours, days or weeks such as 12h, 7d or 4w")
 
 
-def test_accounts_are_purged_apart(kept: Kept) -> None:
+def test_accounts_are_purged_apart(kept: SentMessages) -> None:
     """By default after seven days."""
     services, other = kept.services, new_tenant(kept.tenant.app)
-    others = Kept(other, Rows(services, other.id))
+    others = SentMessages(other, Rows(services, other.id))
     ours, theirs, young = kept.add("delivered")[0], others.add("delivered")[0], kept.add("delivered", days=6.9)[0]
     Cli(other.app).text("accounts", "update", other.name, "--retain-content", "30d")
     purge_all(services)
     assert [kept.has_content(ours), others.has_content(theirs), kept.has_content(young)] == [False, True, True]
 
 
-def test_retrying_what_was_purged_is_refused(kept: Kept) -> None:
+def test_retrying_what_was_purged_is_refused(kept: SentMessages) -> None:
     purged, young = kept.add("bounced")[0], kept.add("bounced", days=6)[0]
     kept.gave_up(purged, days=8)
     kept.purge(CONTENT, 7)
@@ -243,7 +243,7 @@ def test_retrying_what_was_purged_is_refused(kept: Kept) -> None:
     assert cli.json("sends", "show", uuids[1])["content_purged_time"] is None
 
 
-def test_links_of_a_message_go_on_working_without_its_content(kept: Kept) -> None:
+def test_links_of_a_message_go_on_working_without_its_content(kept: SentMessages) -> None:
     (recipient_id,) = kept.add("delivered")
     send = kept.send_of(recipient_id)
     link_id = kept.tenant.add(SendLink, send_id=send.id, link_type="html_email", url=TARGET)
@@ -257,7 +257,7 @@ def test_links_of_a_message_go_on_working_without_its_content(kept: Kept) -> Non
     assert [step for step, _ in kept.rows.steps(recipient_id)] == ["clicked", "unsubscribed"]
 
 
-def test_the_api_shows_when_content_was_purged(kept: Kept) -> None:
+def test_the_api_shows_when_content_was_purged(kept: SentMessages) -> None:
     purged, young = kept.add("delivered")[0], kept.add("delivered", days=6)[0]
     kept.purge(CONTENT, 7)
     moment = kept.send_of(purged).content_purged_time
@@ -272,7 +272,7 @@ def test_the_api_shows_when_content_was_purged(kept: Kept) -> None:
 # ------------------------------------------------------------------------------------------------ recipients
 
 
-def test_recipients_are_purged_with_all_that_belongs_to_them_and_counts_of_groups_stay(kept: Kept) -> None:
+def test_recipients_are_purged_with_all_that_belongs_to_them_and_counts_of_groups_stay(kept: SentMessages) -> None:
     old, young = kept.add("delivered", "bounced", days=401), kept.add("delivered", days=399)
     kept.gave_up(old[1], days=401)
     with kept.services.database.write() as transaction:
@@ -290,7 +290,7 @@ def test_recipients_are_purged_with_all_that_belongs_to_them_and_counts_of_group
 
 
 @pytest.mark.parametrize("state", ["held", "paused"])
-def test_recipients_that_are_not_settled_stay(kept: Kept, state: str) -> None:
+def test_recipients_that_are_not_settled_stay(kept: SentMessages, state: str) -> None:
     (waiting,) = kept.add("queued", days=401)
     kept.rows.change([waiting], state=state)
     assert kept.purge(RECIPIENTS, 400) == 0
@@ -300,20 +300,20 @@ def test_recipients_that_are_not_settled_stay(kept: Kept, state: str) -> None:
     assert (kept.ids(Recipient.id), kept.delayed()) == ([], [])
 
 
-def month(kept: Kept, *states: str, days: float) -> list[int]:
+def month(kept: SentMessages, *states: str, days: float) -> list[int]:
     """A send of so many days ago, after which a range ends."""
     ids = kept.add(*states, days=days)
     history.prepare(kept.services.database)
     return ids
 
 
-def stored(kept: Kept) -> int:
+def stored(kept: SentMessages) -> int:
     """The number of months with recipients; SQLite counts those of the rows."""
     with kept.services.database.read() as session:
         return len(history.stored_months(session))
 
 
-def test_what_all_accounts_keep_no_longer_goes_month_by_month(kept: Kept, one_by_one: list[int]) -> None:
+def test_what_all_accounts_keep_no_longer_goes_month_by_month(kept: SentMessages, one_by_one: list[int]) -> None:
     """On PostgreSQL by ranges, which stay until their last recipient is old, and without deleting a row."""
     month(kept, "delivered", days=480)
     kept.add("delivered", days=405)
@@ -328,9 +328,9 @@ def test_what_all_accounts_keep_no_longer_goes_month_by_month(kept: Kept, one_by
 
 
 def test_an_account_that_keeps_recipients_longer_keeps_the_month_and_not_those_of_others(
-    kept: Kept, one_by_one: list[int]
+    kept: SentMessages, one_by_one: list[int]
 ) -> None:
-    others = Kept(other := new_tenant(kept.tenant.app), Rows(kept.services, other.id))
+    others = SentMessages(other := new_tenant(kept.tenant.app), Rows(kept.services, other.id))
     month(kept, "delivered", days=480)
     theirs = month(others, "delivered", days=470)
     Cli(other.app).text("accounts", "update", other.name, "--retain-recipients", "off")
@@ -339,7 +339,7 @@ def test_an_account_that_keeps_recipients_longer_keeps_the_month_and_not_those_o
     assert one_by_one == [1]
 
 
-def test_a_short_retention_does_not_wait_for_the_end_of_a_month(kept: Kept, one_by_one: list[int]) -> None:
+def test_a_short_retention_does_not_wait_for_the_end_of_a_month(kept: SentMessages, one_by_one: list[int]) -> None:
     kept.add("delivered", days=8)
     young = kept.add("delivered", days=6)
     Cli(kept.tenant.app).text("accounts", "update", kept.tenant.name, "--retain-recipients", "1w")
@@ -347,7 +347,7 @@ def test_a_short_retention_does_not_wait_for_the_end_of_a_month(kept: Kept, one_
     assert (kept.ids(Recipient.id), one_by_one) == (young, [1])
 
 
-def test_a_month_with_a_recipient_that_is_not_settled_stays(kept: Kept) -> None:
+def test_a_month_with_a_recipient_that_is_not_settled_stays(kept: SentMessages) -> None:
     (held,) = month(kept, "queued", days=480)
     purge_all(kept.services)
     assert kept.ids(Recipient.id) == [held]
@@ -370,7 +370,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 # ------------------------------------------------------------------------------------------------ slices
 
 
-def test_a_scrape_shows_for_how_long_purging_is_overdue(kept: Kept) -> None:
+def test_a_scrape_shows_for_how_long_purging_is_overdue(kept: SentMessages) -> None:
     """Only what is due: a young send is not, and one that was delayed is due later."""
     name = "tms_purge_overdue_seconds"
 
@@ -389,7 +389,7 @@ def test_a_scrape_shows_for_how_long_purging_is_overdue(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("own_tenant", ["sqlite"], indirect=True)
-def test_the_pages_of_purged_bodies_are_used_again_and_given_back_by_a_vacuum(kept: Kept) -> None:
+def test_the_pages_of_purged_bodies_are_used_again_and_given_back_by_a_vacuum(kept: SentMessages) -> None:
     """docs/retention.md#space; on PostgreSQL autovacuum does so."""
 
     def add() -> int:
@@ -406,7 +406,7 @@ def test_the_pages_of_purged_bodies_are_used_again_and_given_back_by_a_vacuum(ke
     assert (file_size(kept.services.database) or 0) < full - 1_000_000
 
 
-def test_purging_goes_on_behind_what_it_has_looked_at(kept: Kept) -> None:
+def test_purging_goes_on_behind_what_it_has_looked_at(kept: SentMessages) -> None:
     """Nothing is read twice, and a run without anything due costs one statement."""
     ids = [kept.add("delivered", days=days)[0] for days in (30, 20, 10, 5)]
     assert kept.purge(CONTENT, 25) == 1
@@ -419,7 +419,7 @@ def test_purging_goes_on_behind_what_it_has_looked_at(kept: Kept) -> None:
 
 
 def test_a_slice_has_complete_sends_and_a_fixed_number_of_statements(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: SentMessages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.retention.slices.MIN_RECIPIENTS", 5)
     monkeypatch.setattr("app.retention.slices.MIN_RECIPIENTS", 5)
@@ -434,7 +434,7 @@ def test_a_slice_has_complete_sends_and_a_fixed_number_of_statements(
     assert len(updates) == 4
 
 
-def test_the_content_is_gone_before_a_retry_can_take_it(kept: Kept) -> None:
+def test_the_content_is_gone_before_a_retry_can_take_it(kept: SentMessages) -> None:
     """A slice locks the send before it looks at the queue, and a retry waits for it."""
     (recipient_id,) = kept.add("bounced")
     kept.gave_up(recipient_id, days=8)
@@ -444,7 +444,7 @@ def test_the_content_is_gone_before_a_retry_can_take_it(kept: Kept) -> None:
     assert kept.has_content(recipient_id)
 
 
-def test_purging_ends_with_its_process_and_goes_on_with_the_next(kept: Kept) -> None:
+def test_purging_ends_with_its_process_and_goes_on_with_the_next(kept: SentMessages) -> None:
     (recipient_id,) = kept.add("delivered")
     stopped = replace(kept.services, stopping=type(kept.services.stopping)())
     stopped.stopping.set()
@@ -455,5 +455,5 @@ def test_purging_ends_with_its_process_and_goes_on_with_the_next(kept: Kept) -> 
         assert kept.has_content(recipient_id) == is_left
 
 
-def test_the_default_is_seven_days_of_content_and_four_hundred_of_recipients(kept: Kept) -> None:
+def test_the_default_is_seven_days_of_content_and_four_hundred_of_recipients(kept: SentMessages) -> None:
     assert (kept.services.settings.retain_content, kept.services.settings.retain_recipients) == (7 * DAY, 400 * DAY)

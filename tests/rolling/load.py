@@ -13,7 +13,7 @@ import uuid
 from tests.support.launched import TOKEN
 
 PATH = "/v1/transactional-sends"
-KEPT, FRESH = 3, 3
+KEPT_CONNECTIONS, NEW_CONNECTIONS = 3, 3
 """Clients that keep their connection, and that open one for each request."""
 PAUSE = 0.02
 PATIENCE = 120.0
@@ -22,7 +22,9 @@ PATIENCE = 120.0
 class Load:
     """All clients. `accepted` are the addresses whose send was answered with 202."""
 
-    def __init__(self, port: int, list_id: int, kept: int = KEPT, fresh: int = FRESH, pause: float = PAUSE) -> None:
+    def __init__(
+        self, port: int, list_id: int, kept: int = KEPT_CONNECTIONS, fresh: int = NEW_CONNECTIONS, pause: float = PAUSE
+    ) -> None:
         self.accepted: list[str] = []
         self.refused: list[str] = []
         self._port = port

@@ -53,10 +53,10 @@ def calendar_of(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> Calendar:
     """Has `now()` and `this_second()` tell the moment of the calendar until the test ends."""
     calendar = Calendar(moment)
 
-    class Told(datetime):
+    class StandingClock(datetime):
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
             return calendar.moment.astimezone(tz)
 
-    monkeypatch.setattr("app.clock.datetime", Told)
+    monkeypatch.setattr("app.clock.datetime", StandingClock)
     return calendar

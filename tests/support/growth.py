@@ -37,7 +37,7 @@ use them, too."""
 FEW_ROUNDS = 3
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's `mallopt`, as <malloc.h> numbers them."""
-KEPT = 32 * 1024 * 1024
+MMAP_THRESHOLD = 32 * 1024 * 1024
 """Bytes; the maximum that glibc accepts."""
 
 Input = TypeVar("Input")
@@ -101,8 +101,8 @@ def _keep_memory() -> None:
     which is a step in the cost, at a size that depends on what the process has done before."""
     with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(M_MMAP_THRESHOLD, KEPT)
-        mallopt(M_TRIM_THRESHOLD, 32 * KEPT)
+        mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD)
+        mallopt(M_TRIM_THRESHOLD, 32 * MMAP_THRESHOLD)
 
 
 @contextmanager

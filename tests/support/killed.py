@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 
-class Killed(BaseException):
+class SimulatedKill(BaseException):
     """Ends the worker: nothing that it would do afterwards happens."""
 
 
@@ -22,11 +22,11 @@ def killed_at(engine: Engine, number: int) -> Iterator[None]:
         nonlocal sent
         sent += 1
         if sent == number:
-            raise Killed
+            raise SimulatedKill
 
     event.listen(engine, "before_cursor_execute", count)
     try:
-        with suppress(Killed):
+        with suppress(SimulatedKill):
             yield
     finally:
         event.remove(engine, "before_cursor_execute", count)

@@ -46,7 +46,7 @@ class Watch:
         """Watches this thread, and those that it starts."""
         thread = threading.current_thread()
         before = self._watched.get(thread)
-        self._watched[thread] = _own(app)
+        self._watched[thread] = _own_hosts(app)
         try:
             yield
         finally:
@@ -72,7 +72,7 @@ class Watch:
             self.noted.append(f"{event} {address} in {threading.current_thread().name}")
 
 
-def _own(app: Flask) -> frozenset[str]:
+def _own_hosts(app: Flask) -> frozenset[str]:
     """Hosts, and ports of a loopback address, of Redis and the database of the application."""
     services: Services = app.extensions[EXTENSION]
     urls = [urlsplit(url) for url in (services.settings.redis_url, services.settings.database_url)]

@@ -40,7 +40,7 @@ SCRIPTS = (
 STORED = "\"'><img src=x onerror=alert({})>"
 CELLS = ('=HYPERLINK("http://evil.example";"{}")', "\t=1+1 {}", '@SUM(1) "\n=1+1,{}', "+1;=1+1 {}", "\uff1d1+1 {}")
 EVALUATED = "5332114"
-KEPT = frozenset(
+UNWRITTEN_COLUMNS = frozenset(
     {
         *("uuid", "type", "kind", "state", "step", "result", "action", "object", "stage", "outcome", "simulates"),
         *("access_level", "priority", "email_priority", "sms_priority", "rate_limit", "time_zone", "actor_kind"),
@@ -58,7 +58,7 @@ RUN_LABELS = frozenset({"automation_runs.reason", "automation_passed_steps.detai
 """Words of this service that have such names; the API shows them to every key that reads automations."""
 FOR_OPERATORS = "recipient_steps.note"
 LABEL = re.compile(r"\w+\.\w+\.\d+")
-MOST = 100
+MAX_ROWS = 100
 """Rows of a table that are changed."""
 NOT_ALL_HAVE = re.compile(r"/content/(?:html|image|attachment|source)(?:\?|\Z)|/inbox(?:/|\Z)")
 """Pages of what not every message has, or not everybody of an account may see."""
@@ -187,7 +187,7 @@ def written(console: Console, shape: str, account: int) -> Iterator[None]:
                 select(table)
                 .where(owner == account)
                 .order_by(*(column.desc() for column in table.primary_key))
-                .limit(MOST)
+                .limit(MAX_ROWS)
             )
             for number, row in enumerate(transaction.execute(newest).all()):
                 # The reason of a failure is a code of this service.
@@ -209,7 +209,7 @@ def _texts(table: Table) -> list[str]:
         column.name
         for column in table.columns
         if isinstance(column.type, String)
-        and column.name not in KEPT
+        and column.name not in UNWRITTEN_COLUMNS
         and not column.primary_key
         and not column.foreign_keys
     ]

@@ -36,7 +36,7 @@ UNREAD = {
 }
 CONTACTS, NOTE = 100, 10_000
 EMPTY_LINES = b"\r\n" * MEGABYTE
-KEPT = 0.2
+HOLDING_SECONDS = 0.2
 """Seconds for which a part of a request has been under way before the rest follows."""
 
 
@@ -136,7 +136,7 @@ def _bodies(on: Stage) -> Iterator[Case]:
     head = f"POST {SENDS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {on.victim.token}\r\nContent-Length: %d\r\n\r\n"
     with ExitStack() as kept:
         begun = [_sent(on, kept, (head % len(large)).encode() + large[:-1]) for _ in range(2 * WORKERS)]
-        time.sleep(KEPT)
+        time.sleep(HOLDING_SECONDS)
         for _ in range(2 * WORKERS * HELD // BODY):
             _sent(on, kept, (head % (2 * BODY)).encode() + b"x" * BODY, FOREIGN)
         yield from _victim(on, "bodies")

@@ -203,14 +203,14 @@ def planted_sessions(sessions: Any) -> None:
     """A session keeps the token that the browser had before."""
     new = sessions.secrets.token_urlsafe
 
-    class Kept:
+    class RememberedSecret:
         @staticmethod
         def token_urlsafe(size: int) -> str:
             flask = importlib.import_module("flask")
             had = flask.request.cookies.get("tms_console") if flask.has_request_context() else None
             return str(had or new(size))
 
-    sessions.secrets = Kept
+    sessions.secrets = RememberedSecret
 
 
 @breaks("unlimited-guesses", "blueprints.console.signing", family="console", shows="guesses")

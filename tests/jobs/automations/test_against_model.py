@@ -22,7 +22,7 @@ from app.tracking.links import InlineLink, link_token
 from tests.jobs.automations.conftest import ADVANCED, READER, Story
 from tests.support.automation_draws import LINKS, STARTS, WEBHOOK, ZONES, automations, histories, outages_from
 from tests.support.automation_model import Change, Happening, History, Line, play
-from tests.support.automation_model import Story as Told
+from tests.support.automation_model import Story as ModelStory
 from tests.support.tenants import new_email, new_mobile, unique
 
 EXAMPLES = int(os.environ.get("AUTOMATION_EXAMPLES", "0"))
@@ -229,7 +229,7 @@ class Engine:
                 with self.story.worker.database.write() as transaction:
                     record_report(transaction, recipient_id, report, unique("report"))
 
-    def told(self, case: Case) -> Told:
+    def told(self, case: Case) -> ModelStory:
         """What the run has passed, and why it ended."""
         passed = AutomationPassedStep
         statement = (
@@ -242,7 +242,7 @@ class Engine:
             lines = tuple(Line(*row) for row in session.execute(statement.order_by(passed.id)))
         (run,) = self.story.runs(case.automation_id)
         assert run.state == "ended"
-        return Told(lines, run.reason or "")
+        return ModelStory(lines, run.reason or "")
 
 
 def senders(definition: Definition) -> list[Send]:
@@ -264,13 +264,13 @@ def with_own_messages(case: Case) -> Definition:
     return replace(case.definition, steps=tuple(map(with_own_message, case.definition.steps)))
 
 
-def described(told: Told) -> list[str]:
+def described(told: ModelStory) -> list[str]:
     """The story line by line, which is how a difference is seen at once."""
     lines = (f"{line.time} {line.step}: {line.result} {line.detail or ''}".rstrip() for line in told.lines)
     return [*lines, told.end]
 
 
-def mails_told(case: Case, story: Told) -> list[tuple[str, str]]:
+def mails_told(case: Case, story: ModelStory) -> list[tuple[str, str]]:
     """The mails that the relay must have got: all that steps have sent, but for those that still waited for a sender
     when another step unsubscribed the contact. The senders work when no run is due any more."""
     mailed: list[str] = []

@@ -10,11 +10,11 @@ import pytest
 from bench.runs import Run, main
 from bench.turns import Goal, Ratio, Row
 
-GOAL = Goal(of_floor=0.8)
+GOAL = Goal(floor_ratio=0.8)
 
 
 def reading(rate: float, ratio: float) -> Row:
-    return Row("A. read", "requests/s", rate, 2000, of_floor=Ratio(ratio, ratio - 0.1, ratio + 0.1), goal=GOAL)
+    return Row("A. read", "requests/s", rate, 2000, floor_ratio=Ratio(ratio, ratio - 0.1, ratio + 0.1), goal=GOAL)
 
 
 def write(path: Path, *rows: Row, database: str = "PostgreSQL", short: bool = False, time: str = "2026-11-22") -> str:
@@ -48,7 +48,7 @@ def test_the_table_of_several_runs_has_their_medians_and_their_spread(
 
 
 def test_a_case_of_one_run_keeps_the_spread_over_its_rounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    memory = Row("J. memory", "MiB", 84, 83, of_floor=Ratio.over([1.01]), goal=Goal(most_of_floor=1.1))
+    memory = Row("J. memory", "MiB", 84, 83, floor_ratio=Ratio.over([1.01]), goal=Goal(max_floor_ratio=1.1))
     files = [write(tmp_path / "one", reading(1700, 0.7), memory), write(tmp_path / "two", memory)]
     read, kept = table(capsys, files)[1:]
     assert read[2:] == ["1,700", "2,000", "", "0.70 (0.60-0.80)", "", "0.80 floor", "no"]
@@ -56,8 +56,8 @@ def test_a_case_of_one_run_keeps_the_spread_over_its_rounds(tmp_path: Path, caps
 
 
 def test_the_goal_is_that_of_the_last_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = Row("G. latency", "ms", 3.4, 1.3, of_floor=Ratio.over([2.6]), goal=Goal(most_of_floor=3))
-    after = Row("G. latency", "ms", 3.0, 1.3, of_floor=Ratio.over([2.3]), goal=Goal(most_of_floor=2))
+    before = Row("G. latency", "ms", 3.4, 1.3, floor_ratio=Ratio.over([2.6]), goal=Goal(max_floor_ratio=3))
+    after = Row("G. latency", "ms", 3.0, 1.3, floor_ratio=Ratio.over([2.3]), goal=Goal(max_floor_ratio=2))
     files = [write(tmp_path / "one", before), write(tmp_path / "two", after)]
     assert table(capsys, files)[1][-2:] == ["at most 2x floor", "no"]
 
@@ -88,6 +88,6 @@ def test_a_missing_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(("rate", "ratio", "is_reached"), [(900, 0.8, True), (900, 0.7, False), (1000, 0.7, True)])
 def test_a_rate_may_be_enough_whatever_that_of_the_floor_is(rate: float, ratio: float, is_reached: bool) -> None:
-    goal = Goal(of_floor=0.8, enough=1000)
-    assert Row("P", "steps/s", rate, 2000, of_floor=Ratio(ratio, ratio, ratio), goal=goal).is_reached is is_reached
+    goal = Goal(floor_ratio=0.8, enough=1000)
+    assert Row("P", "steps/s", rate, 2000, floor_ratio=Ratio(ratio, ratio, ratio), goal=goal).is_reached is is_reached
     assert str(goal) == "0.80 floor or 1,000"

@@ -12,7 +12,7 @@ from app.events.outbox import contact_event, recipient_event
 
 MOMENT = datetime(2026, 1, 31, 9, 0, 5, 123456, UTC)
 
-RECIPIENT: dict[str, Any] = {
+RECIPIENT_ARGUMENTS: dict[str, Any] = {
     "recipient_id": 41,
     "uuid": "0b0a6d4e-5d0c-4c57-9d0e-6f3a7c1f2b11",
     "group_id": 2,
@@ -43,7 +43,7 @@ def test_timestamps_are_utc_whatever_the_zone_of_the_time() -> None:
 
 
 def test_a_recipient_event_names_its_group_and_omits_what_does_not_apply() -> None:
-    assert recipient_event("sent", **RECIPIENT, moment=MOMENT) == {
+    assert recipient_event("sent", **RECIPIENT_ARGUMENTS, moment=MOMENT) == {
         "object": "recipient",
         "event": "sent",
         "id": 41,
@@ -63,7 +63,7 @@ def test_a_recipient_event_names_its_group_and_omits_what_does_not_apply() -> No
 def test_fields_of_one_event_type_are_added_and_false_is_a_value() -> None:
     event = recipient_event(
         "bounced",
-        **RECIPIENT,
+        **RECIPIENT_ARGUMENTS,
         moment=MOMENT,
         bounce_reason="unknown user",
         bounce_string=None,

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.infrastructure import metrics
 from app.settings import from_environment
 
-SHOWN = 'tms_recipient_outcomes_total{account_class="live",outcome="sent",type="email"}'
+COUNTER = 'tms_recipient_outcomes_total{account_class="live",outcome="sent",type="email"}'
 
 
 def main(data_dir: str) -> None:
@@ -38,6 +38,6 @@ def _answer(command: str) -> str:
         metrics._shared.write()
         return "written"
     if command == "show":
-        return "".join(line for line in metrics.exposition().decode().splitlines() if line.startswith(SHOWN))
+        return "".join(line for line in metrics.exposition().decode().splitlines() if line.startswith(COUNTER))
     metrics.OUTCOMES.labels("live", "email", "sent").inc(int(command))
     return "counted"

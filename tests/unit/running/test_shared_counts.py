@@ -18,7 +18,7 @@ from app.infrastructure.shared_counts import COUNTS_SUFFIX, TOTAL_FILE, Counts, 
 from tests.support.forked import ForkedProcess, context
 from tests.support.servers import wait_until
 from tests.support.sources import ROOT
-from tests.unit.running.counting import SHOWN, count_on_command
+from tests.unit.running.counting import COUNTER, count_on_command
 
 SENT = ("tms_recipient_outcomes_total", (("account_class", "live"), ("type", "email"), ("outcome", "sent")))
 
@@ -85,7 +85,7 @@ def test_a_scrape_shows_what_all_processes_counted(tmp_path: Path, start: Start)
     first.ask("3")
     two.ask("4")
     first.ask("write")
-    assert two.ask("show") == f"{SHOWN} 7.0"
+    assert two.ask("show") == f"{COUNTER} 7.0"
     wait_until(lambda: counted(tmp_path / "metrics") == 7, "the thread shares by itself")
 
 
@@ -230,7 +230,7 @@ def test_files_of_the_metrics_library_are_never_used(tmp_path: Path) -> None:
     files = tmp_path / "of the library"
     files.mkdir()
     done = run(tmp_path, "1\nshow\n", PROMETHEUS_MULTIPROC_DIR=str(files), prometheus_multiproc_dir=str(files))
-    assert done.stdout == f"counted\n{SHOWN} 1.0\n"
+    assert done.stdout == f"counted\n{COUNTER} 1.0\n"
     assert list(files.iterdir()) == []
 
 

@@ -1,0 +1,84 @@
+"""Names say what they name (docs/architecture.md#words)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("app", "blueprints", "schemas", "jobs", "tests", "tools", "bench", "examples")
+EMPTY_NAMES = {"one", "found", "wanted", "shown", "known", "own", "those"}
+"""They tell nothing about a thing except that somebody has it in mind."""
+IRREGULAR_PARTICIPLES = {"Built", "Found", "Held", "Kept", "Known", "Left", "Made", "Seen", "Sent", "Shown", "Told"}
+NOUNS_IN_ED = {"Feed", "Need", "Seed", "Speed"}
+VAGUE_CONSTANTS = {"BY", "KEPT", "MOST", "RECIPIENT", "SHOWN"}
+"""They name a kind, not what the constant is."""
+
+
+def names_bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Each name that the code of a module gives to something, with the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def is_participle(name: str) -> bool:
+    """Whether the name of a class is a participle alone, like `Rendered`."""
+    words = "".join(" " + letter if letter.isupper() else letter for letter in name.lstrip("_")).split()
+    return len(words) == 1 and (
+        words[0] in IRREGULAR_PARTICIPLES or (words[0].endswith("ed") and words[0] not in NOUNS_IN_ED)
+    )
+
+
+def refused(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The names of a module that the rule refuses."""
+    for line, name in names_bound(tree):
+        bare = name.lstrip("_")
+        if bare in EMPTY_NAMES or bare.startswith("of_") or bare in VAGUE_CONSTANTS:
+            yield line, name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and is_participle(node.name):
+            yield node.lineno, node.name
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_name_is_an_empty_word(folder: str) -> None:
+    problems = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if path.parent.name != "versions"  # a migration stays as it was released
+        for line, name in refused(ast.parse(path.read_text("utf-8")))
+    ]
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("found = 1", ["found"]),
+        ("[one for one in ()]", ["one"]),
+        ("def of_person(own): ...", ["of_person", "own"]),
+        ("class Rendered: ...", ["Rendered"]),
+        ("class _Kept: ...", ["_Kept"]),
+        ("MOST = 3", ["MOST"]),
+        ("class Feed:\n    found_at = 1", []),
+        ("class RenderedMail: ...", []),
+    ],
+)
+def test_the_rule_of_names_finds_what_it_refuses(code: str, names: list[str]) -> None:
+    assert [name for _, name in refused(ast.parse(code))] == names
+
+
+def test_no_module_of_the_product_looks_like_a_test() -> None:
+    assert [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("app", "blueprints", "schemas", "jobs")
+        for path in (ROOT / folder).rglob("test_*.py")
+    ] == []
