@@ -380,7 +380,7 @@ _SENDS = {
     ),
     "invalid_attachment_extension": Help(
         "The extension of an attachment's name does not fit its MIME type. Filters take such attachments for malware.",
-        "A name without an extension, or `type` left at that of another file.",
+        "A name without an extension, or the `type` of another file.",
         "Make the extension of `name` fit `type`, such as `.pdf` for application/pdf; `application/octet-stream` "
         "accepts every extension.",
     ),
@@ -483,7 +483,7 @@ _SENDS = {
         "The number is kept for one list, so that replies to it can be matched, and the send goes to another.",
         "A `from_address` that was copied from a send to that list.",
         "Leave out `from_address` to use the number of the list, give another sender, or give the `list_id` that the "
-        f"number belongs to. The operator can assign it anew (`{TMS} senders update`).",
+        f"number belongs to. The operator can reassign it (`{TMS} senders update`).",
     ),
     "missing_stop_words": Help(
         "The text message does not say how to opt out, although recipients are to do so with a reply.",

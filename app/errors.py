@@ -75,7 +75,7 @@ TYPE_LEVEL: dict[str, Code] = {
         "ip_restricted",
         403,
         NO_PERMISSION,
-        "The account accepts requests from certain networks only, and this address is in none of them. Ask the "
+        "The account accepts requests from certain networks only, and this address is not in any of them. Ask the "
         "operator to permit it.",
     ),
     **_single(
@@ -90,13 +90,14 @@ TYPE_LEVEL: dict[str, Code] = {
         "method_not_allowed",
         405,
         "This operation is not possible here.",
-        "This path does not support the method. The Allow header, also sent for OPTIONS, lists those that it does.",
+        "This path does not support the method. The Allow header lists the supported methods; OPTIONS returns it, too.",
     ),
     **_single(
         "conflict",
         409,
         "This conflicts with something that already exists.",
-        "The request conflicts with the current state; `fields` names the object that has a value already, if any.",
+        "The request conflicts with the current state. `fields`, if present, names the object that already has the "
+        "value.",
     ),
     **_single("validation_error", 422, CHECK_VALUE, "The request contains an invalid value."),
     **_single(
@@ -154,13 +155,13 @@ FILTER = _family(
             "invalid_time_zone": "_tz must be the name of an IANA time zone, such as Australia/Brisbane.",
             "parameter_not_supported": "This query parameter is not a filter of this resource.",
             "parameter_not_available": "This query parameter is not available for this method.",
-            "invalid_operator": "The operator is none of :ne and :in.",
+            "invalid_operator": "The operator must be :ne or :in.",
             "invalid_query_syntax": "The value does not fit the type of the parameter.",
             "text_search_not_supported": "This resource has no text search, so `q` is not supported. Use its filters.",
             "invalid_order_by": "The order cannot be chosen: collections come newest first.",
             "invalid_limit": "limit must be an integer from 0 to 1000.",
             "invalid_offset": "offset must be an integer of 0 or more.",
-            "invalid_filter_list": "The list must have 1 to 1000 elements separated by commas, none of them empty.",
+            "invalid_filter_list": "The list must have 1 to 1000 non-empty elements, separated by commas.",
         }
     ),
 )
@@ -199,11 +200,11 @@ SENDS = _family(
             "account_owner_unverified": "The account owner's email address is not confirmed yet. Ask the operator "
             "to mark it as confirmed.",
             "recipient_destination_ambiguous": "A recipient names exactly one of contact_id, email and mobile.",
-            "invalid_wildcard_name_characters": "A wildcard name has the characters A-Z, a-z, 0-9 and underscore.",
+            "invalid_wildcard_name_characters": "A wildcard name can have only A-Z, a-z, 0-9 and underscore.",
             "invalid_wildcard_name_reserved": "This wildcard name is reserved.",
             "invalid_wildcard_name_too_long": "A wildcard name has at most 255 characters.",
             "invalid_wildcard_value_too_long": "A wildcard value has at most 10,000 characters.",
-            "subject_empty": "There is no subject, neither in the request nor in the message.",
+            "subject_empty": "Neither the request nor the message has a subject.",
             "from_name_required": "The message has no sender name saved, so from_name is needed.",
             "invalid_from_address": "The from address does not fit the type of the message.",
             "invalid_from_address_domain": "The domain of from_address is not configured in the account. Ask the "
@@ -211,7 +212,7 @@ SENDS = _family(
             "invalid_reply_to_address": "reply_to must be an email address.",
             "invalid_bcc_address_domain": "The domain of bcc_address is not configured in the account. Ask the "
             "operator to add it.",
-            "redundant_unsubscribe_type": "unsubscribe_type is not given together with message_id. Leave one of "
+            "redundant_unsubscribe_type": "unsubscribe_type cannot be given together with message_id. Leave one of "
             "them out.",
             "unsubscribe_type_sender_mismatch": "word and link need a sender that is a virtual number. Use another "
             "from_address, or unsubscribe_type none.",

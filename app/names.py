@@ -29,5 +29,5 @@ def check_line(text: str, field: str, longest: int) -> str:
     if len(text) > longest:
         raise ServiceError("too_long", field=field, detail=f"has more than {longest} characters")
     if CONTROL.search(text):
-        raise ServiceError("invalid_string", field=field, detail="holds a control character")
+        raise ServiceError("invalid_string", field=field, detail="contains a control character")
     return text

@@ -190,7 +190,7 @@ class Record:
         for key, item in given.items():
             try:
                 if key not in checks:
-                    detail = f"is unknown here; known are {', '.join(checks)}"
+                    detail = f"is unknown here; known: {', '.join(checks)}"
                     refuse(joined(path, str(key)[:LONGEST_TEXT]), "unexpected_field", detail)
                 if item is not None or (self.null and key not in self.required):
                     result[key] = checks[key](item, joined(path, key))

@@ -31,7 +31,7 @@ class Tms(LazyCommands):
 def tms() -> None:
     """The transactional messaging service: its processes, and the commands of its operator.
 
-    Settings are environment variables; all processes and commands need the same ones.
+    Settings are environment variables. All processes and commands need the same settings.
     """
 
 

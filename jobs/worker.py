@@ -119,7 +119,7 @@ class Worker(SimpleWorker):
         except DeserializationError:
             is_known = False
         if not is_known:
-            logger.error("the job %s of the queue %s is not ours, and is dropped", job.id, queue.name)
+            logger.error("dropped the unknown job %s of the queue %s", job.id, queue.name)
             return
         try:
             job.func()
@@ -157,7 +157,7 @@ def run(services: Services, queues: Sequence[str], stop: Stop) -> None:
             _work(services, queues, connection, stop)
         except RedisError as error:
             if start - last_logged >= LOG_INTERVAL:
-                logger.warning("Redis does not answer, trying again until it does: %s", error)
+                logger.warning("Redis does not answer; trying again until it answers: %s", error)
                 last_logged = start
         # RQ leaves its loop on many kinds of errors; a worker that has worked for a while restarts at once.
         delay = 0.1 if time.monotonic() - start > MAX_RECONNECT_DELAY else min(delay * 2, MAX_RECONNECT_DELAY)

@@ -198,6 +198,8 @@ def _field_error(path: Sequence[str | int], problem: Problem) -> FieldError:
         collection, index, rest = None, None, path
     field = ".".join(map(str, rest)) if rest else None  # the name of an attribute may be empty
     detail = (
-        f"{field} is not accepted here; what is: {', '.join(problem.accepted)}." if problem.accepted else problem.detail
+        f"{field} is not accepted here; accepted: {', '.join(problem.accepted)}."
+        if problem.accepted
+        else problem.detail
     )
     return FieldError(str(problem), field, collection, index, detail)

@@ -111,7 +111,7 @@ def delete_account(session: Session, account: Account) -> None:
 
 def _check_free(session: Session, name: str) -> None:
     if account_named(session, name) is not None:
-        raise ServiceError("conflict", field="name", detail=f"there is an account {name!r} already")
+        raise ServiceError("conflict", field="name", detail=f"there is already an account {name!r}")
 
 
 def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _priority(attribute: str, text: str | None) -> str:
     if text is None:
         return DEFAULT_PRIORITY
     if text not in PRIORITIES:
-        raise ServiceError("invalid_string", field=attribute, detail=f"{text!r} is neither high nor normal")
+        raise ServiceError("invalid_string", field=attribute, detail=f"{text!r} is not one of high, normal")
     return text
 
 

@@ -62,7 +62,7 @@ def set_hosts(session: Session, domain: Domain, hosts: Mapping[str, str | None],
         setattr(domain, name, host)
         setattr(domain, f"{name}_ready", False)
     if domain.tracking_host and domain.tracking_host == domain.return_path_host:
-        detail = "is the return-path host, too: a name with a CNAME can have no other records"
+        detail = "is also the return-path host, and a name with a CNAME cannot have other records"
         raise ServiceError("conflict", field="tracking_host", detail=detail)
     refused = hold_hosts(session, domain.account_id, [host for host in checked.values() if host and by_operator])
     for name, host in changed.items():
@@ -77,7 +77,11 @@ def _check_number(session: Session, account_id: int) -> None:
     """Raises `ServiceError` (`conflict`) for an account with too many hosts: those that it had are kept for good."""
     host_count = select(func.count()).select_from(AccountHost).where(AccountHost.account_id == account_id)
     if (session.scalar(host_count) or 0) > MAX_HOSTS:
-        raise ServiceError("conflict", field="tracking_host", detail=f"the account has had {MAX_HOSTS:,} hosts already")
+        raise ServiceError(
+            "conflict",
+            field="tracking_host",
+            detail=f"the account has already used {MAX_HOSTS:,} hosts, which is the maximum",
+        )
 
 
 def _reason_later(session: Session, domain: Domain, host: str) -> str | None:
@@ -91,7 +95,7 @@ def _refuse(name: str, domain: Domain, reason: str | None) -> None:
         raise ServiceError("conflict", field=name, detail="is the host of another account")
     if reason == UNPROVEN:
         detail = f"must be below a verified domain of the account, such as mail.{domain.name}; "
-        detail += "the operator may name another one, by a command, once the domain is verified"
+        detail += "after the domain is verified, the operator can set another host with a command"
         raise ServiceError("invalid_string", field=name, detail=detail)
 
 
@@ -187,6 +191,6 @@ def _checked(domain: Domain, name: str, host: str) -> str:
     except ValueError as error:
         raise ServiceError("invalid_string", field=name, detail=str(error)) from None
     if key == domain.name:
-        detail = f"must be a name of its own, such as mail.{domain.name}, because its records differ from the domain's"
+        detail = f"must differ from the domain, such as mail.{domain.name}, because it needs other records"
         raise ServiceError("invalid_string", field=name, detail=detail)
     return key

@@ -66,7 +66,7 @@ def issue_key(
     check_level(access_level)
     present = key_named(session, account_id, name)
     if present is not None and present.revoked_time is None:
-        raise ServiceError("conflict", field="name", detail=f"the account has a key {name!r} already")
+        raise ServiceError("conflict", field="name", detail=f"the account already has a key {name!r}")
     if token is not None:
         check_token(session, token, owner=None)
     if present is not None:
@@ -82,9 +82,9 @@ def rotate_key(session: Session, key: ApiKey, overlap: timedelta) -> tuple[ApiKe
     """
     session.refresh(key, with_for_update=True)
     if key.revoked_time:
-        raise ServiceError("conflict", field="name", detail=f"the key {key.name!r} is revoked; create it anew")
+        raise ServiceError("conflict", field="name", detail=f"the key {key.name!r} is revoked; create another key")
     if key.former_name is not None:
-        raise ServiceError("conflict", field="name", detail=f"was rotated already; rotate {key.former_name!r}")
+        raise ServiceError("conflict", field="name", detail=f"was already rotated; rotate {key.former_name!r}")
     name, end = key.name, this_second() + overlap
     _give_name_away(session, key)
     for former in former_secrets(session, key.account_id, name):
@@ -153,7 +153,7 @@ def check_level(access_level: str) -> None:
     """Raises `ServiceError` (`invalid_string`) unless the access level exists."""
     if access_level not in SCOPES:
         levels = ", ".join(SCOPES)
-        raise ServiceError("invalid_string", field="access_level", detail=f"{access_level!r} is none of {levels}")
+        raise ServiceError("invalid_string", field="access_level", detail=f"{access_level!r} is not one of {levels}")
 
 
 def check_token(session: Session, token: str, *, owner: ApiKey | None) -> None:

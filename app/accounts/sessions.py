@@ -119,7 +119,7 @@ def start_with_link(transaction: Transaction, link_token: str, lifetime: timedel
     used = delete(ConsoleLink).where(*is_valid_link).returning(ConsoleLink.account_id, ConsoleLink.made_by)
     link = transaction.execute(used).first()
     if link is None:
-        raise ServiceError("not_found", detail="This link was used already, or is older than five minutes.")
+        raise ServiceError("not_found", detail="This link was already used, or it is older than five minutes.")
     return _start(transaction, link.account_id, None, link.made_by, lifetime)
 
 

@@ -40,7 +40,7 @@ def find_test_account(session: Session, account: Account) -> Account:
     """The test account. Raises `ServiceError` (`invalid_id`) if the account has none yet."""
     test_account = test_account_of(session, account)
     if test_account is None:
-        making = f"`{COMMAND_LINE} keys create NAME --level LEVEL --test` makes the first"
+        making = f"`{COMMAND_LINE} keys create NAME --level LEVEL --test` creates the first one"
         detail = f"the account {account.name!r} has no test keys yet; {making}"
         raise ServiceError("invalid_id", field="account", detail=detail)
     return test_account
@@ -73,7 +73,7 @@ def refreshed_test_account(transaction: Transaction, account: Account) -> Accoun
 def _create(session: Session, account: Account) -> Account:
     name, moment = f"{account.name} (test)", this_second()
     if account_named(session, name) is not None:
-        detail = f"there is an account {name!r}, which is no test account: give it another name"
+        detail = f"there is an account {name!r}, which is not a test account: rename it"
         raise ServiceError("conflict", field="name", detail=detail)
     test_account = Account(name=name, test_of=account.id, creation_time=moment, last_modified_time=moment)
     session.add(test_account)
@@ -147,7 +147,7 @@ def _copy_senders(session: Session, account: Account, test: Account) -> bool:
 
 
 def _copy_domains(session: Session, account: Account, test: Account) -> bool:
-    """With their keys, so that captured mails are signed like others."""
+    """Copies the domains with their keys, so that captured mails are signed like others."""
     originals = _rows(session, Domain, account)
     values_by_key = {row.name: _values(row, test) for row in originals}
     changed = _make_equal(session, Domain, {row.name: row for row in _rows(session, Domain, test)}, values_by_key)

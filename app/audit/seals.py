@@ -104,7 +104,7 @@ def _key_in_use(transaction: Transaction, secret_keys: SecretKeys) -> tuple[int,
     if last_id in keys:
         return last_id, keys[last_id]
     if rows:
-        logger.error("the key of the seals of the audit log cannot be read: a new one is made")
+        logger.error("the key of the audit log seals cannot be read, so a new key is created")
     stored = new_digest_key(secret_keys[0])
     transaction.connection().execute(insert(table_of(DigestKey)).values(id=last_id + 1, key=stored))
     return last_id + 1, decrypt(secret_keys, stored).encode()

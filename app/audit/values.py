@@ -15,7 +15,7 @@ MAX_VALUE_BYTES = 1000
 """Bytes of a value as JSON; of a longer one only the field is named."""
 ADDRESS_MASK = "(address)"
 MIN_DIGITS, MAX_DIGITS = 9, 15
-"""Of a word that may be a mobile number. A date has eight."""
+"""How many digits a word has that may be a mobile number. A date has eight."""
 PUNCTUATION = str.maketrans("", "", "+-()./,;:")
 
 

@@ -28,8 +28,8 @@ ENTRY_MISSING = "the entry is missing"
 SEAL_MISSING = "the seal is missing"
 SEAL_CHANGED = "the seal was changed"
 OUT_OF_ORDER = "the entry is out of order"
-KEY_MISSING = "the seal cannot be checked: its key is encrypted under a SECRET_KEY that is not known"
-OTHER_SEAL = "the seal is not the one that was noted"
+KEY_MISSING = "the seal cannot be checked, because its key is encrypted under an unknown SECRET_KEY"
+OTHER_SEAL = "the seal differs from the noted seal"
 
 Seal = Mapping[str, Any]
 Entry = Mapping[str, Any]

@@ -115,7 +115,7 @@ def _missed_of_pause(listener: Listener, moment: datetime) -> int:
 
 
 def _give_up_places(transaction: Transaction, entering: Collection[Entering], moment: datetime) -> None:
-    """Of the contacts whose time has passed since their last entry, and of those whose run has ended: also where an
+    """Lets contacts enter again whose time has passed since their last entry or whose run has ended, also where an
     earlier version let them enter only once."""
     free = [
         and_(

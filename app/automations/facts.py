@@ -74,9 +74,9 @@ class SkipReason(enum.StrEnum):
     DATE_PAST = "date past"
     NO_DATE = "no date"
     PAUSED = "paused"
-    """It fell due while the automation was paused, and whoever resumed it chose to skip what had."""
+    """The step fell due while the automation was paused, and whoever resumed it chose to skip such steps."""
     NO_MESSAGE = "no message"
-    """Of a branch: the step that it asks about has sent nothing."""
+    """A branch asks about a step that has sent nothing."""
 
 
 class EndReason(enum.StrEnum):

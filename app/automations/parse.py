@@ -140,7 +140,7 @@ class StepParser:
     def _inner(self, value: Any, path: str) -> tuple[Step, ...]:
         """Below a branch: every list on the way there has an index in the path."""
         if path.count("[") >= MAX_DEPTH:
-            refuse(path, "too_long", f"is a branch inside {MAX_DEPTH - 1} others, which is the most")
+            refuse(path, "too_long", f"is nested too deep: a step can be inside at most {MAX_DEPTH - 1} branches")
         return self.steps(value, path)
 
     def _step(self, value: Any, path: str) -> Step:
@@ -155,7 +155,11 @@ class StepParser:
         """What the step does, None unless it is one thing, and its values."""
         self._count += 1
         if self._count > MAX_STEPS:
-            refuse(path, "too_long", f"is a step too many: an automation has at most {MAX_STEPS}")
+            refuse(
+                path,
+                "too_long",
+                f"exceeds the maximum of {MAX_STEPS} steps of an automation",
+            )
         given = mapping(value, path)
         verbs = [verb for verb in self._verbs if verb in given]
         if len(verbs) == 1:
@@ -173,7 +177,7 @@ class StepParser:
     def _new_name(self, value: Any, path: str) -> str:
         name = step_name(value, path)
         if name in self._names:
-            refuse(path, "conflict", f"is the name of another step already: {name}")
+            refuse(path, "conflict", f"is already the name of another step: {name}")
         self._names.add(name)
         return name
 
@@ -198,7 +202,7 @@ class StepParser:
             return CONDITION_RECORD.read(value, path, self._errors).get("if", NO_CONDITIONS)
         fields = OUTCOME_RECORD.read(value, path, self._errors)
         if "link" in fields and fields.get("did", "clicked") != "clicked":
-            detail = "is only known where did is clicked"
+            detail = "is only allowed if did is clicked"
             self._errors.add("unexpected_field", field=joined(path, "link"), detail=detail)
         if "step" not in fields:
             return NO_CONDITIONS

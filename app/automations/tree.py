@@ -70,8 +70,8 @@ class _Tree:
         place, step = joined(path, "step"), passed.get(outcome.step)
         if step is None:
             there = (
-                "no run that comes here has passed" if outcome.step in self.seen else "there is, before this one, no"
+                "no run that reaches this step has passed the" if outcome.step in self.seen else "there is no earlier"
             )
             self.errors.add("invalid_id", field=place, detail=f"{there} step {outcome.step!r}")
         elif not isinstance(step, Send):
-            self.errors.add("invalid_id", field=place, detail=f"the step {outcome.step!r} sends nothing")
+            self.errors.add("invalid_id", field=place, detail=f"the step {outcome.step!r} sends no message")

@@ -140,7 +140,7 @@ def _shifted(until: UntilDate, day: date, zone: tzinfo) -> datetime:
 
 
 def in_year(day: date, year: int) -> date:
-    """That day and month in another year; 29 February is the 28th in a year without it."""
+    """The same day and month in another year; 29 February is the 28th in a year without it."""
     is_leap_day = (day.month, day.day) == (2, 29)
     return date(year, 3, 1) - DAY if is_leap_day else day.replace(year=year)
 

@@ -75,7 +75,7 @@ def new_archive(path: Path, data_dir: Path) -> Iterator[ArchiveWriter]:
     """A new archive, which nobody but its owner may read. Raises `ArchiveExists`, and `OSError`: for a full disk, for
     example, or for one that has the data folder too and would be full."""
     if path.exists():
-        raise ArchiveExists(f"{path} exists already")
+        raise ArchiveExists(f"{path} already exists")
     draft = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED_SUFFIX}")
     if is_abandoned(draft):  # by a process that had the same id, as each container's first one has
         draft.unlink()
@@ -115,7 +115,9 @@ def _check_space(descriptor: int) -> None:
     """Raises `OSError`."""
     disk = os.fstatvfs(descriptor)
     if disk.f_bavail * disk.f_frsize < FREE_BYTES:
-        raise OSError(errno.ENOSPC, f"the disk also has DATA_DIR, and would have less than {FREE_BYTES >> 20} MB free")
+        raise OSError(
+            errno.ENOSPC, f"the disk, which also holds DATA_DIR, would have less than {FREE_BYTES >> 20} MB free"
+        )
 
 
 def _publish(draft: Path, path: Path) -> None:
@@ -129,7 +131,7 @@ def _publish(draft: Path, path: Path) -> None:
             path.touch(0o600, exist_ok=False)
             draft.replace(path)
     except FileExistsError:
-        raise ArchiveExists(f"{path} exists already") from None
+        raise ArchiveExists(f"{path} already exists") from None
 
 
 def _sync_folder(folder: Path) -> None:
@@ -179,7 +181,7 @@ class ArchiveReader:
                     rows += block.count(b"\n")
                     advance(len(block))
             if (size, checksum.hexdigest()) != (stored.bytes, stored.sha256) or stored.rows not in (None, rows):
-                raise NotABackup(f"its file {name} is not as it was written: the checksum is another one")
+                raise NotABackup(f"its file {name} has changed: its checksum does not match")
 
 
 @contextmanager
@@ -189,6 +191,6 @@ def open_archive(path: Path) -> Iterator[ArchiveReader]:
     try:
         archive = zipfile.ZipFile(path)
     except DAMAGED_ARCHIVE_ERRORS:
-        raise NotABackup("it is no archive, or was cut short") from None
+        raise NotABackup("it is not an archive, or it is incomplete") from None
     with archive:
         yield ArchiveReader(archive)

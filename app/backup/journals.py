@@ -17,8 +17,8 @@ def results_of_archive(archive: ArchiveReader) -> list[AttemptResult]:
 
 
 def results_of_machine(settings: Settings) -> list[AttemptResult]:
-    """Those of the journals that senders have left on this machine: where the database was lost, what they had handed
-    over since could not be written anywhere else. Raises `OSError`."""
+    """The results in the journals that senders have left on this machine. After the database is lost, nothing else says
+    what they had handed over since the backup. Raises `OSError`."""
     paths = sorted(journal_folder(settings).glob(f"*{JOURNAL_SUFFIX}"))
     return _results(line for path in paths for line in path.read_bytes().splitlines())
 

@@ -79,7 +79,7 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
     """
     settings = services.settings
     if databases(settings.data_dir):
-        raise RestoreRefused("processes of the service run with this DATA_DIR: stop them first")
+        raise RestoreRefused("processes of the service are running with this DATA_DIR: stop them first")
     with open_archive(path) as archive:
         manifest = archive.manifest
         if manifest.revision > newest_revision():

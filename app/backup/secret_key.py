@@ -35,20 +35,18 @@ def keys_to_install(settings: Settings, archive: ArchiveReader, *, any_key: bool
     if FALLBACKS in manifest.files:
         keys += tuple(_text(archive, FALLBACKS).splitlines())
     if list(map(fingerprint, keys)) != [manifest.secret_key, *manifest.secret_key_fallbacks]:
-        raise NotABackup("its secret key is not the one that its manifest names")
+        raise NotABackup("its secret key does not match its manifest")
     return keys
 
 
 def _what_to_do(*, is_included: bool, lacks_first: bool) -> str:
-    way = "unset SECRET_KEY, and that in the backup is taken; or set" if is_included else "set"
+    way = "unset SECRET_KEY to use the key in the backup, or set" if is_included else "set"
     if lacks_first:
         return (
-            f"SECRET_KEY is not the one of the backup: {way} SECRET_KEY to the one that the installation had, "
-            "or add that to SECRET_KEY_FALLBACKS"
+            f"SECRET_KEY differs from the key of the backup: {way} SECRET_KEY to the old key of the installation, "
+            "or add the old key to SECRET_KEY_FALLBACKS"
         )
-    return (
-        f"a fallback of SECRET_KEY in the backup is missing here: {way} SECRET_KEY_FALLBACKS as the installation had it"
-    )
+    return f"a fallback key of the backup is missing here: {way} SECRET_KEY_FALLBACKS to the value of the installation"
 
 
 def _text(archive: ArchiveReader, name: str) -> str:

@@ -30,7 +30,7 @@ def ask(transaction: Transaction, account: Account, preview: Preview) -> BulkAct
     if preview.newest is None or preview.does_nothing:
         raise ServiceError("conflict", detail=preview.kind.nothing)
     if preview.is_too_large:
-        detail = f"{preview.number.capitalize()} match; divide them, for example by their days."
+        detail = f"{preview.number.capitalize()} match. Narrow the search, for example by day."
         raise ServiceError("conflict", detail=detail)
     _check_open(transaction, account)
     asked = BulkAction(
@@ -60,7 +60,9 @@ def _check_open(transaction: Transaction, account: Account) -> None:
     account_filter = BulkAction.account_id == account.id, BulkAction.end_time.is_(None)
     open_actions = transaction.scalar(select(func.count()).select_from(BulkAction).where(*account_filter)) or 0
     if open_actions >= MAX_OPEN_ACTIONS:
-        detail = f"{open_actions} bulk actions of the account wait or run; wait until one has ended, or cancel one."
+        detail = (
+            f"{open_actions} bulk actions of the account are waiting or running. Wait until one ends, or cancel one."
+        )
         raise ServiceError("conflict", detail=detail)
 
 

@@ -26,14 +26,14 @@ from app.services import Services
 ARRIVED_REASON = "arrived"
 """Why a held message is left out of those that are sent: it shows a sign of arrival, and ends as sent."""
 REASON_TEXTS: Mapping[str, str] = {
-    RefusalReason.STATE: "not in need of a retry any more",
+    RefusalReason.STATE: "a retry is no longer needed",
     RefusalReason.FORGOTTEN: "the recipient was forgotten",
     RefusalReason.NO_CONTACT: "there is no contact to send to",
     RefusalReason.BLOCKED: "the address is blocked",
     RefusalReason.CONTENT_PURGED: "the content was purged",
     RefusalReason.SECRET_VALUES_GONE: "the secret values are gone",
-    RefusalReason.CHANGED: "it does not match any more",
-    ARRIVED_REASON: "it has arrived, and ends as sent",
+    RefusalReason.CHANGED: "it no longer matches",
+    ARRIVED_REASON: "it has arrived and ends as sent",
 }
 """Why messages are left out."""
 RECIPIENT_COLUMNS: tuple[Any, ...] = (
@@ -183,11 +183,11 @@ class Kind:
 RETRY = Kind(
     "retry",
     "retried",
-    "No message that matches can be retried.",
+    "No matching message can be retried.",
     (*RECIPIENT_COLUMNS, Recipient.reason, CURRENT_STATE.label("state")),
     Retry.of,
 )
-NOTHING_HELD = "No message that matches is held."
+NOTHING_HELD = "No matching message is held."
 RELEASE = Kind("release", "released", NOTHING_HELD, HELD_COLUMNS, Release.of)
 DROP_AS_SENT = Kind("drop_as_sent", "dropped", NOTHING_HELD, HELD_COLUMNS, partial(Drop.of, "sent"), leaves_out=False)
 DROP_AS_FAILED = Kind(
@@ -196,7 +196,7 @@ DROP_AS_FAILED = Kind(
 UNBLOCK = Kind(
     "unblock",
     "unblocked",
-    "No address that matches is blocked, other than by a complaint.",
+    "No matching address is blocked for a reason other than a complaint.",
     (*(getattr(BlockedAddress, name) for name in ("id", "kind", "address", "reason", "reply", "creation_time")),),
     Unblock.of,
     ("address", "addresses"),

@@ -164,5 +164,5 @@ def is_valid(seen: Numbers | None, current: Preview) -> bool:
 def check_shown(seen: Numbers | None, current: Preview) -> None:
     """Raises `conflict` for a preview that may not be answered any more, unless there is nothing to ask for."""
     if not (is_valid(seen, current) or current.does_nothing or current.is_too_large):
-        detail = "What matches now is not what was shown before: look at the numbers, and confirm them again."
+        detail = "The matches have changed since the preview. Check the numbers and confirm again."
         raise ServiceError("conflict", detail=detail)

@@ -64,7 +64,7 @@ def retryable_matches(account: Account, pairs: Pairs, newest: Place | None = Non
     """The messages that match and can be in need of a retry, by their state. Raises the errors of the query, and
     `parameter_not_available` for a filter by address."""
     query = parse_query(account, pairs)
-    _check_many(query, "retry messages to it one by one")
+    _check_many(query, "retry its messages one by one")
     return MatchingRecipients.of(account.id, query, RETRYABLE, newest)
 
 
@@ -72,7 +72,7 @@ def unblockable_matches(account: Account, pairs: Pairs, newest: Place | None = N
     """The blocked addresses that match. Raises the errors of the query, and `parameter_not_available` for a filter by
     address."""
     query = _parsed(pairs, SUPPRESSIONS)
-    _check_many(query, "unblock it alone")
+    _check_many(query, "unblock it on its own")
     return MatchingBlocked(account.id, query, newest)
 
 
@@ -82,5 +82,5 @@ def _check_many(query: Query, instead: str) -> None:
         name = condition.filter.name
         texts = [str(alternative.value) for alternative in condition.alternatives if isinstance(alternative, Equals)]
         if name in ADDRESS_FILTERS or any("@" in text for text in texts):
-            detail = f"{name}: a bulk action is not about one address; {instead}."
+            detail = f"{name}: a bulk action cannot select a single address; {instead}."
             raise parameter_error("parameter_not_available", name, detail)

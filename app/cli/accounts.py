@@ -17,7 +17,7 @@ group = Group("accounts", help="Accounts: each has its own keys, lists, messages
 ACCOUNT = NamedItem(click.argument("named", metavar="ACCOUNT"), find_account, "installation")
 
 RETENTIONS = (
-    ("audit", "400d", "entries of the audit log are"),
+    ("audit", "400d", "the audit log is"),
     ("logs", "30d", "the log of webhook deliveries is"),
     ("captured", "30d", "captured messages are"),
     ("recipients", "400d", "recipients are"),
@@ -28,21 +28,25 @@ RETENTIONS = (
 
 def _retention(name: str, example: str, what: str) -> Any:
     after = " after the last outcome" if name == "content" else ""
-    text = f"How long {what} kept{after}; an empty text means the setting's."
+    text = f"How long {what} kept{after}. Empty: use the setting."
     return click.option(f"--retain-{name}", metavar=f"{example}|off", help=text)
 
 
 def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
-        click.option("--time-zone", metavar="NAME", help="IANA name of the time zone of the times in messages."),
+        click.option("--time-zone", metavar="NAME", help="Time zone of times in messages, as an IANA name."),
         click.option("--brand-colour", metavar="#RRGGBB", help="Colour of the pages that recipients see."),
-        click.option("--brand-name", metavar="NAME", help="Name on these pages; an empty text means the account's."),
-        click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text means the setting's."),
+        click.option(
+            "--brand-name", metavar="NAME", help="Name on the pages that recipients see. Empty: use the account name."
+        ),
+        click.option(
+            "--rate-limit", metavar="N/minute", help="Requests that each key may make. Empty: use the setting."
+        ),
         *(_retention(*retention) for retention in RETENTIONS),
-        click.option("--sms-priority", metavar="high|normal", help="Priority of text messages whose send has none."),
-        click.option("--email-priority", metavar="high|normal", help="Priority of emails whose send has none."),
-        click.option("--machine-events", type=bool, metavar="on|off", help="Whether visits of machines cause events."),
+        click.option("--sms-priority", metavar="high|normal", help="Priority of text messages if the send sets none."),
+        click.option("--email-priority", metavar="high|normal", help="Priority of emails if the send sets none."),
+        click.option("--machine-events", type=bool, metavar="on|off", help="Whether visits by machines cause events."),
         click.option("--track-clicks", type=bool, metavar="on|off", help="Whether clicks in emails are tracked."),
         click.option("--track-opens", type=bool, metavar="on|off", help="Whether opens of emails are tracked."),
         click.option("--any-network", is_flag=True, help="Accept clients from any network."),
@@ -50,14 +54,14 @@ def attribute_options(command: Any) -> Any:
             "--allow-network",
             metavar="CIDR",
             multiple=True,
-            help="Accept clients from this network only; may be repeated.",
+            help="Accept clients only from this network. Repeatable.",
         ),
-        click.option("--default-from-address", metavar="EMAIL", help="Sender of mail without a sender of its own."),
+        click.option("--default-from-address", metavar="EMAIL", help="Sender address of mail if the send sets none."),
         click.option("--default-from-name", metavar="NAME", help="Name of that sender."),
         click.option(
             "--owner-confirmed/--owner-unconfirmed",
             default=None,
-            help="Whether the owner has confirmed the address; required for sends.",
+            help="Whether the owner has confirmed the owner's email address. Sends need this.",
         ),
         click.option("--owner-email", metavar="EMAIL", help="Address of the person who answers for the account."),
     ):
@@ -116,14 +120,14 @@ def create(transaction: Transaction, name: str, **options: Any) -> Row:
 @click.option("--name", help="The new name.")
 @attribute_options
 def update(transaction: Transaction, account: Account, name: str | None, **options: Any) -> Row:
-    """Change an account; an empty text clears an attribute."""
+    """Change an account. An empty value clears an attribute."""
     update_account(transaction, account, _attributes(**options) | ({} if name is None else {"name": name}))
     return _row(account)
 
 
 @group.writes("delete", ACCOUNT)
-@click.confirmation_option(prompt="Delete the account with all its contacts, messages and reports?")
+@click.confirmation_option(prompt="Delete the account and all its contacts, messages and reports?")
 def delete(transaction: Transaction, account: Account) -> CommandResult:
-    """Delete an account with everything in it."""
+    """Delete an account and everything in it."""
     delete_account(transaction, account)
     return CommandResult(f"deleted account {account.name}", {"id": account.id, "name": account.name, "deleted": True})

@@ -55,8 +55,10 @@ TABLE_COLUMNS = ("id", "time", "account", "action", "object_id", "object_name", 
 def narrowing(command: View) -> View:
     """The arguments and options that choose entries."""
     for option in (
-        click.option("--after", type=click.IntRange(0), metavar="ID", help="Only entries with a higher id."),
-        click.option("--address", metavar="ADDRESS", help="Only acts on this email address or mobile number."),
+        click.option(
+            "--after", type=click.IntRange(0), metavar="ID", help="Only entries after the entry with this id."
+        ),
+        click.option("--address", metavar="ADDRESS", help="Only actions on this email address or mobile number."),
     ):
         command = option(command)
     return click.argument("filters", nargs=-1, metavar="[FILTER...]")(accounts_option(command))
@@ -102,7 +104,7 @@ def list_(
     account: str | None,
     limit: int,
 ) -> list[Row]:
-    """Show entries, the newest first; filters as in action=key.created time:in=2026-01-01.. actor:ne=root."""
+    """Show entries, newest first. Example of filters: action=key.created time:in=2026-01-01.. actor:ne=root."""
     query = _query(filters, after, address, ("limit", str(limit)))
     entries = read_page(session, AUDIT_ENTRIES, query, *_scope(session, account)).items
     return _with_accounts(session, entries)
@@ -128,7 +130,7 @@ def _print_entry(row: Row, as_json: bool) -> None:
 @group.reads("show", "installation", _print_entry)
 @click.argument("entry", metavar="ID", type=click.IntRange(1))
 def show(session: Session, entry: int) -> Row:
-    """Show one entry, with what it changed."""
+    """Show an entry and what it changed."""
     query = parse_collection([("id", str(entry))], AUDIT_ENTRIES.resource)
     rows = _with_accounts(session, read_page(session, AUDIT_ENTRIES, query).items)
     if not rows:
@@ -174,10 +176,10 @@ class _SealParameter(click.ParamType[NotedSeal]):
 
 @group.runs("verify", "installation")
 @click.option(
-    "--seal", "noted", type=_SealParameter(), help="A seal that was noted elsewhere, which must still be there."
+    "--seal", "noted", type=_SealParameter(), help="A seal that you noted earlier. It must still be in the log."
 )
 def verify_(parts: Services, noted: NotedSeal | None) -> CommandResult:
-    """Compare the entries with their seals: says where the log was changed, and ends with 1 if it was."""
+    """Check the entries against their seals. If the log was changed, show where and exit with 1."""
     try:
         with snapshot(parts.settings.database_url) as copy:
             verification = verify(copy.connection, parts.settings, noted)
@@ -191,17 +193,17 @@ def verify_(parts: Services, noted: NotedSeal | None) -> CommandResult:
 def _lines(verification: Verification) -> Iterator[str]:
     first, others = verification.breaks[:1], verification.breaks[1:]
     if first:
-        yield f"the log is not as it was sealed, first at {first[0]}"
+        yield f"the log was changed after it was sealed, first at {first[0]}"
     else:
-        yield f"the log is as it was sealed: {counted(verification.sealed, 'entry', 'entries')}"
+        yield f"the log is unchanged since it was sealed: {counted(verification.sealed, 'entry', 'entries')}"
     yield from (f"also {seal_break}" for seal_break in others)
     if verification.purged:
-        moment = f", last at {timestamp(verification.purged_time)}" if verification.purged_time else ""
+        moment = f", most recently at {timestamp(verification.purged_time)}" if verification.purged_time else ""
         yield f"purged by the retention: {counted(verification.purged, 'entry', 'entries')}{moment}"
     if verification.waiting:
         yield f"not sealed yet: {counted(verification.waiting, 'entry', 'entries')}"
     if verification.is_noted_purged:
-        yield "the entry of the seal that was noted is purged: it cannot be compared any more"
+        yield "the entry of the noted seal was purged, so the seal cannot be checked"
     if verification.last:
         yield f"the last seal: {verification.last}"
 

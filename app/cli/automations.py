@@ -54,7 +54,7 @@ from app.seed.errors import SeedError
 from app.seed.read import read_file
 from app.services import Services
 
-group = Group("automations", help="Automations: what contacts set off when they are created or updated.")
+group = Group("automations", help="Automations: steps that run for a contact after it is created or updated.")
 AUTOMATION = by_name_or_id(Automation)
 
 # `flask automations`: pausing and resuming, and the runs of contacts.
@@ -65,7 +65,7 @@ ROW_COLUMNS = ("id", "contact_id", "state", "reason", "step", "trigger_time", "d
 
 @group.writes("pause", AUTOMATION)
 def pause_(transaction: Transaction, automation: Automation) -> Row:
-    """Pause an automation: contacts still enter, and what falls due is held."""
+    """Pause an automation. Contacts still enter it, and steps that fall due are held."""
     return _state(automation, pause(transaction, automation.account_id, automation.id))
 
 
@@ -76,11 +76,11 @@ def pause_(transaction: Transaction, automation: Automation) -> Row:
     type=click.Choice(RESUMPTIONS),
     default="send",
     show_default=True,
-    help="What becomes of the steps that fell due in the pause: carried out now, skipped, or shifted with all that was "
-    "to come by the length of the pause.",
+    help="What to do with steps that fell due during the pause: send them now, skip them, or shift them and all later "
+    "steps by the length of the pause.",
 )
 def resume_(transaction: Transaction, automation: Automation, how: Resumption) -> Row:
-    """Resume an automation that was paused."""
+    """Resume a paused automation."""
     changed = resume(transaction, automation.account_id, automation.id, how)
     wake_after(transaction, AUTOMATIONS)
     return _state(automation, changed)
@@ -95,7 +95,7 @@ def _state(automation: Automation, changed: bool) -> Row:
 @click.option("--contact", "contact_id", type=int, metavar="ID", help="Only runs of this contact.")
 @limit_option
 def runs(session: Session, automation: Automation, state: str | None, contact_id: int | None, limit: int) -> list[Row]:
-    """Show the runs of an automation, the last to enter first."""
+    """Show the runs of an automation, newest first."""
     automation_filter = AutomationRun.account_id == automation.account_id, AutomationRun.automation_id == automation.id
     statement = select(AutomationRun).where(*automation_filter)
     if state:
@@ -111,7 +111,7 @@ def _run(run: AutomationRun) -> Row:
     return {**row, "due_time": None} if run.state == "ended" else row
 
 
-run_group = Group("run", help="One contact on its way through an automation.")
+run_group = Group("run", help="Runs: each takes one contact through an automation.")
 group.add_command(run_group)
 
 
@@ -137,14 +137,14 @@ def _print_run(row: Row, as_json: bool) -> None:
 
 @run_group.reads("show", RUN, _print_run)
 def show_run(session: Session, run: AutomationRun) -> Row:
-    """Show a run with the steps that it has passed."""
+    """Show a run and the steps that it has completed."""
     passed = [_passed_step_row(step) for step in passed_steps(session, run.account_id, run.id)]
     return {**_run(run), "automation_id": run.automation_id, "list_id": shown_id(run.list_id), "passed": passed}
 
 
 @run_group.writes("cancel", RUN)
 def cancel_(transaction: Transaction, run: AutomationRun) -> Row:
-    """End a run: its contact is sent nothing more by it."""
+    """End a run. Its contact gets no more messages from it."""
     changed = cancel(transaction, run.account_id, run.id)
     transaction.expire(run)
     return {**_run(run), "changed": changed}
@@ -170,7 +170,7 @@ def _row(session: Session, automation: Automation) -> Row:
 
 @group.reads("list", "all accounts")
 def list_(session: Session, account: Account) -> list[Row]:
-    """Show the automations of an account, or of all, with the number of their runs in each state."""
+    """Show the automations of one account or of all accounts, with the number of runs in each state."""
     states = count_states(session, account.id)
     statement = select(Automation).where(Automation.account_id == account.id, Automation.state != "deleted")
     return [
@@ -196,7 +196,7 @@ def _print_automation(report: AutomationReport, as_json: bool) -> None:
 
 @group.reads("show", AUTOMATION, _print_automation)
 def show(session: Session, automation: Automation) -> AutomationReport:
-    """Show an automation as a tree of its steps, each with what came of it."""
+    """Show an automation as a tree of steps, each with its results."""
     row, counts = _row(session, automation), count_steps(session, automation.account_id, automation.id)
     stored = newest_version(session, automation).definition
     return row, stored, steps_of(session, automation.account_id, automation.id), counts
@@ -258,7 +258,7 @@ file_argument = click.argument(
 @group.writes("create")
 @file_argument
 def create(transaction: Transaction, account: Account, draft: Draft) -> Row:
-    """Create an automation from a file; it is active at once."""
+    """Create an automation from a file. It is active at once."""
     with paths_shown():
         made = create_automation(transaction, account.id, draft, services().settings.max_automations)
     return _row(transaction, made)
@@ -266,7 +266,9 @@ def create(transaction: Transaction, account: Account, draft: Draft) -> Row:
 
 @group.writes("update")
 @file_argument
-@click.option("--move", is_flag=True, help="Take along the runs on earlier versions whose step still exists.")
+@click.option(
+    "--move", is_flag=True, help="Move runs of earlier versions to the new version if their step still exists."
+)
 def update(transaction: Transaction, account: Account, draft: Draft, move: bool) -> Row:
     """Give the automation that a file names a new version, unless the newest one says the same."""
     with paths_shown():
@@ -286,19 +288,19 @@ def update(transaction: Transaction, account: Account, draft: Draft, move: bool)
 @group.writes("rename", AUTOMATION)
 @click.argument("name")
 def rename(transaction: Transaction, automation: Automation, name: str) -> Row:
-    """Give an automation another name, and with it a new version."""
+    """Rename an automation. This creates a new version."""
     return _row(transaction, rename_automation(transaction, automation.account_id, automation.id, name))
 
 
 @group.runs("delete", AUTOMATION)
 @yes_option
 def delete(parts: Services, automation: Automation, yes: bool) -> CommandResult:
-    """Delete an automation: its runs end. Reports of what it has sent are kept."""
+    """Delete an automation and end its runs. Reports of its messages are kept."""
     name = automation.name
     with parts.database.read() as session:
         runs = count_states(session, automation.account_id)[automation.id].total()
     if not yes:
-        click.confirm(f"Delete the automation {name}? That ends {counted(runs, 'run')}.", abort=True, err=True)
+        click.confirm(f"Delete the automation {name}? This ends {counted(runs, 'run')}.", abort=True, err=True)
     with parts.database.write() as transaction:
         deleted = delete_automation(transaction, automation.account_id, automation.id)
         wake_after(transaction, AUTOMATIONS)
@@ -308,7 +310,7 @@ def delete(parts: Services, automation: Automation, yes: bool) -> CommandResult:
 
 @group.reads("stats", AUTOMATION)
 def stats(session: Session, automation: Automation) -> list[Row]:
-    """Show the counts of each step: the runs at it, and the report of what it has sent."""
+    """Show the counts of each step: its runs, and the report of its messages."""
     counts = count_steps(session, automation.account_id, automation.id)
     steps = steps_of(session, automation.account_id, automation.id)
     return [{**step, **_report(counts.get(step["name"], StepCounts()))} for step in steps]
@@ -334,7 +336,7 @@ def _firing(firing: TriggerFiring) -> Row:
 @group.reads("firings", "all accounts")
 @limit_option
 def firings(session: Session, account: Account, limit: int) -> list[Row]:
-    """Show the latest firings of triggers, with their name in each kind of automation."""
+    """Show the latest firings of triggers, each with its name for both kinds of automation."""
     statement = select(TriggerFiring).where(TriggerFiring.account_id == account.id)
     return [_firing(firing) for firing in session.scalars(statement.order_by(TriggerFiring.id.desc()).limit(limit))]
 
@@ -357,7 +359,11 @@ def _print_simulation(simulation_and_zone: tuple[Simulation, ZoneInfo | None], a
 @group.reads("simulate", shows=_print_simulation)
 @file_argument
 @click.option("--contact", "contact_reference", metavar="ID|EMAIL|MOBILE", required=True, help="A contact of the list.")
-@click.option("--at", metavar="TIME", help="When the trigger fires, in the account's zone by default; now by default.")
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="When the trigger fires, in the account's time zone unless the time has another. Default: now.",
+)
 @click.option(
     "--then",
     "happening",
@@ -374,7 +380,7 @@ def simulate_(
     at: str | None,
     happening: tuple[str, ...],
 ) -> tuple[Simulation, ZoneInfo | None]:
-    """Show what the automation in a file would do with a contact, and when. Nothing is written or sent."""
+    """Show what the automation in a file would do for a contact, and when. Nothing is stored or sent."""
     with paths_shown():
         resolved, contact_list = resolve(session, account.id, draft).checked()
         _check_branches(resolved, happening)
@@ -389,7 +395,7 @@ def _check_branches(definition: Definition, happening: Collection[str]) -> None:
     for name in happening:
         if name not in branches:
             listing = ", ".join(branches) or "none"
-            raise WrongValue(f"{name!r} is not a branch that asks what became of a message; those are {listing}")
+            raise WrongValue(f"{name!r} is not a branch with a condition on a message; known: {listing}")
 
 
 def _moment(text: str, zone: ZoneInfo | None) -> datetime:

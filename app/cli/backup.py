@@ -23,15 +23,19 @@ from app.infrastructure.metrics import BACKUP_TIME, note_time
 
 @click.command("backup", cls=Command)
 @click.argument("target", metavar="FILE|FOLDER", type=click.Path(path_type=Path))
-@click.option("--keep", type=click.IntRange(1), metavar="N", help="Of a folder: delete all but the latest N backups.")
-@click.option("--without-secret-key", is_flag=True, help="Leave SECRET_KEY out; restoring then needs it from you.")
+@click.option("--keep", type=click.IntRange(1), metavar="N", help="For a folder: keep only the latest N backups.")
+@click.option(
+    "--without-secret-key",
+    is_flag=True,
+    help="Leave SECRET_KEY out. To restore the backup, you then have to provide the key.",
+)
 @json_option
 @with_appcontext
 def command(target: Path, keep: int | None, without_secret_key: bool, as_json: bool) -> None:
-    """Back up database, SECRET_KEY and journals into a new FILE, or into a file of a FOLDER that is named by the time.
-    The service may run meanwhile."""
+    """Back up the database, SECRET_KEY and the journals to a new FILE, or to a file in FOLDER named after the current
+    time. The service can keep running."""
     if keep is not None and not target.is_dir():
-        raise WrongValue(f"--keep is for a folder, and {target} is none")
+        raise WrongValue(f"--keep needs a folder, and {target} is not a folder")
     path = target / name_of(now()) if target.is_dir() else target
     _record(path)
     with _errors(path), _backup_time_noted(), parts_of() as begin:

@@ -78,7 +78,7 @@ def setup_warnings(services: Services) -> list[str]:
     if _never_migrated(services):
         surprises.append("was never migrated")
     if others:
-        surprises.append(f"is not the running service's, {' and '.join(sorted(others))}")
+        surprises.append(f"is not the database of the running service, {' and '.join(sorted(others))}")
     return [
         *ignored_variables(),
         *([f"using the database {database}, which {' and '.join(surprises)}"] if surprises else []),
@@ -265,8 +265,8 @@ def by_name_or_id(model: type[Named]) -> NamedItem:
     return NamedItem(click.argument("named", metavar=noun.upper()), find)
 
 
-account_option = click.option("--account", metavar="NAME|ID", help="The account; not needed when there is only one.")
-accounts_option = click.option("--account", metavar="NAME|ID", help="Only this account; all of them by default.")
+account_option = click.option("--account", metavar="NAME|ID", help="The account. Optional if there is only one.")
+accounts_option = click.option("--account", metavar="NAME|ID", help="Only this account. Default: all accounts.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 list_option = click.option("--list", "list_", metavar="NAME|ID", required=True, help="The list.")
 OWNER_OPTIONS: Mapping[Ownership, Sequence[Callable[[Any], Any]]] = {
@@ -276,7 +276,7 @@ OWNER_OPTIONS: Mapping[Ownership, Sequence[Callable[[Any], Any]]] = {
 }
 """Ownership a thing is -> the options that say so."""
 limit_option = click.option(
-    "--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show, the newest first."
+    "--limit", type=click.IntRange(1), default=100, show_default=True, help="Number of rows to show, newest first."
 )
 
 

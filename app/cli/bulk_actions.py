@@ -35,7 +35,7 @@ from app.query.conditions import Query
 from app.query.grammar import parse_collection
 from app.services import Services
 
-group = Group("bulk-actions", help="Actions on all messages or blocked addresses that match filters.")
+group = Group("bulk-actions", help="Bulk actions: they affect all messages or blocked addresses that match filters.")
 
 ROW_COLUMNS = (
     *("id", "action", "query", "state", "messages", "done", "left_out", "asked_by"),
@@ -83,7 +83,7 @@ def _confirmed(previewed: Preview, again: Callable[[], Preview]) -> Preview:
             previewed = again()
         if is_valid(asked_numbers, previewed):
             return previewed
-        echo("What matches has changed since the question was asked.", err=True)
+        echo("The matches have changed since the question was asked. Run the command again.", err=True)
 
 
 def left_out_lines(looked_at: Inspection, not_looked_at: int) -> Iterator[str]:
@@ -91,7 +91,7 @@ def left_out_lines(looked_at: Inspection, not_looked_at: int) -> Iterator[str]:
     for number, reason in looked_at.reasons:
         yield f"{number:,} left out: {reason}"
     if not_looked_at:
-        yield f"{not_looked_at:,} not looked at: as many as these may be left out, too"
+        yield f"{not_looked_at:,} not checked: some of them may be left out, too"
 
 
 def print_asked(result: Any, as_json: bool) -> None:
@@ -113,7 +113,7 @@ def _print_preview(previewed: Preview, as_json: bool) -> None:
     lines = left_out_lines(previewed.looked_at, previewed.not_looked_at)
     print_done("\n".join([said, *lines]), facts, as_json)
     if newest and not as_json:
-        echo("the newest of them:")
+        echo("newest matches:")
         print_rows(newest, as_json)
 
 
@@ -142,7 +142,7 @@ ACTION = NamedItem(click.argument("named", metavar="ID", type=int), find_action)
 @click.option("--state", type=click.Choice(STATES), help="Only actions in this state.")
 @limit_option
 def list_(session: Session, account: Account, state: str | None, limit: int) -> list[Row]:
-    """Show the bulk actions of an account, or of each account, the newest first."""
+    """Show the bulk actions of one account or of all accounts, newest first."""
     state_filter = [] if state is None else [("state", state)]
     query = Query(limit=limit, conditions=parse_collection(state_filter, BULK_ACTIONS.resource).conditions)
     return [{name: item[name] for name in ROW_COLUMNS} for item in page_actions(session, account.id, query).items]
@@ -150,11 +150,11 @@ def list_(session: Session, account: Account, state: str | None, limit: int) -> 
 
 @group.reads("show", ACTION, _print_action)
 def show(_session: Session, action: BulkAction) -> Row:
-    """Show a bulk action, with how far it has come and what it has left out."""
+    """Show a bulk action, its progress and what it left out."""
     return _row(action)
 
 
 @group.writes("cancel", ACTION, _print_action)
 def cancel_(transaction: Transaction, action: BulkAction) -> Row:
-    """Cancel a bulk action: one that waits does nothing, and one that runs leaves the rest as it is."""
+    """Cancel a bulk action. If it has already started, the rest stays unchanged."""
     return _row(cancel(transaction, action.account_id, action.id))

@@ -12,16 +12,16 @@ from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.context import services
 
-group = Group("console", help="Links that sign in to the console, and its sessions.")
+group = Group("console", help="Links that sign in to the console, and sessions of the console.")
 
 
 @group.writes("login", "installation")
 @account_option
-@click.option("--operator", is_flag=True, help="For an operator, who sees all accounts and the processes.")
+@click.option("--operator", is_flag=True, help="Sign in as an operator, who sees all accounts and the processes.")
 def login(transaction: Transaction, account: str | None, operator: bool) -> CommandResult:
-    """Print a link that signs in once, within five minutes."""
+    """Print a link that signs in to the console. It works once and expires after five minutes."""
     if operator and account is not None:
-        raise WrongValue("an operator sees all accounts: give --account or --operator")
+        raise WrongValue("use either --account or --operator")
     settings = services().settings
     if not settings.console:
         raise WrongValue("the console is switched off: CONSOLE=off")
@@ -31,7 +31,7 @@ def login(transaction: Transaction, account: str | None, operator: bool) -> Comm
 
 @group.reads("sessions", "installation")
 def sessions(session: Session) -> list[Row]:
-    """Show the newest sessions that have not ended."""
+    """Show the open sessions, newest first."""
     return [
         {
             "id": row.id,
@@ -48,7 +48,7 @@ def sessions(session: Session) -> list[Row]:
 @group.writes("sign-out", "installation")
 @click.argument("session_id", metavar="ID", type=click.IntRange(1))
 def sign_out(transaction: Transaction, session_id: int) -> CommandResult:
-    """End a session: its browser has to sign in again."""
+    """End a session. The user has to sign in again."""
     if not end_session(transaction, session_id):
         raise ServiceError("invalid_id", field="id", detail=f"there is no session {session_id}")
     return CommandResult(f"session {session_id} has ended", {"id": session_id, "ended": True})

@@ -59,7 +59,7 @@ group.add_command(import_file.import_)
 def export(
     file: str, *, delimiter: str | None, encoding: str | None, list_: str, account: str | None, as_json: bool
 ) -> None:
-    """Write all contacts of a list to a CSV file, which can be imported again; - is standard output."""
+    """Write all contacts of a list to a CSV file that can be imported again. Use - for standard output."""
     with services().database.read() as session:
         contact_list = find_list(session, account, list_)
         total = number_of_contacts(session, contact_list.id)
@@ -134,14 +134,17 @@ def _print_contacts(rows: list[Row], as_json: bool) -> None:
 @group.reads("list", "installation", _print_contacts)
 @click.argument("filters", nargs=-1, metavar="[FILTER...]")
 @click.option(
-    "--list", "list_", metavar="NAME|ID", help="The list; without it, the attributes that contacts of all lists have."
+    "--list",
+    "list_",
+    metavar="NAME|ID",
+    help="The list. Without it, only the attributes that all contacts have are shown.",
 )
 @limit_option
 @accounts_option
 def list_command(
     session: Session, *, filters: tuple[str, ...], list_: str | None, limit: int, account: str | None
 ) -> list[Row]:
-    """Show contacts, the newest first; filters are those of the API, as in plan=gold score:in=5.."""
+    """Show contacts, newest first. Filters work as in the API, for example plan=gold score:in=5.."""
     pairs = [
         ("limit", str(limit)),
         *((name, value) for name, _, value in (filter_text.partition("=") for filter_text in filters)),
@@ -169,22 +172,22 @@ def _in_table(row: Row) -> Row:
 @group.reads("show", CONTACT_LIST, _print_contact)
 @click.argument("contact")
 def show(session: Session, contact_list: ListSpec, contact: str) -> Row:
-    """Show a contact, named by its id, email or mobile."""
+    """Show a contact. CONTACT is its id, email or mobile."""
     return contact_row(session, contact_list, find_contact(session, contact_list, contact).id)
 
 
 @group.reads("same-address", "all accounts")
 @limit_option
 def same_address(session: Session, account: Account, limit: int) -> list[Row]:
-    """Show contacts of a list that have one email address in two spellings, such as x@bücher.example and
-    x@xn--bcher-kva.example, although the list allows no duplicates. The older one is found by the address."""
+    """Show contacts with the same email address in two spellings, such as x@bücher.example and
+    x@xn--bcher-kva.example, in lists that allow no duplicates. A search by address finds the older contact."""
     return [pair._asdict() for pair in find_pairs(session, account.id, limit)]
 
 
 @group.writes("create", CONTACT_LIST, _print_contact)
 @values_argument
 def create(transaction: Transaction, contact_list: ListSpec, values: tuple[str, ...]) -> Row:
-    """Create a contact, as in: email=ann@example.com first_name=Ann subscribed.email=no."""
+    """Create a contact, for example with email=ann@example.com first_name=Ann subscribed.email=no."""
     contact_id = _acts(transaction, contact_list).create(_draft(contact_list, values))
     return contact_row(transaction, contact_list, contact_id)
 
@@ -193,7 +196,7 @@ def create(transaction: Transaction, contact_list: ListSpec, values: tuple[str, 
 @click.argument("contact")
 @values_argument
 def update(transaction: Transaction, contact_list: ListSpec, contact: str, values: tuple[str, ...]) -> Row:
-    """Change a contact, named by its id, email or mobile; an empty value clears an attribute."""
+    """Change a contact. CONTACT is its id, email or mobile. An empty value clears an attribute."""
     stored_contact, draft = find_contact(transaction, contact_list, contact), _draft(contact_list, values)
     _acts(transaction, contact_list).update(_requested_identifier(stored_contact), draft)
     return contact_row(transaction, contact_list, stored_contact.id)
@@ -202,7 +205,7 @@ def update(transaction: Transaction, contact_list: ListSpec, contact: str, value
 @group.writes("delete", CONTACT_LIST)
 @click.argument("contact")
 def delete(transaction: Transaction, contact_list: ListSpec, contact: str) -> CommandResult:
-    """Delete a contact, named by its id, email or mobile."""
+    """Delete a contact. CONTACT is its id, email or mobile."""
     stored_contact = find_contact(transaction, contact_list, contact)
     _acts(transaction, contact_list).delete(_requested_identifier(stored_contact))
     facts = {"id": stored_contact.id, "list_id": shown_id(contact_list.id), "deleted": True}

@@ -31,15 +31,17 @@ class Delimiter(click.ParamType[str]):
         """The character."""
         sign = {**DELIMITERS, "\\t": "\t"}.get(str(value).lower(), str(value))
         if len(sign) != 1 or sign.isalnum() or sign in '"\r\n\0':
-            self.fail(f"{value!r} is neither {', '.join(DELIMITERS)} nor another single sign", param, ctx)
+            self.fail(f"{value!r} is not {', '.join(DELIMITERS)} or another punctuation character", param, ctx)
         return sign
 
 
 def format_options(command: View) -> View:
     """`--delimiter` and `--encoding`."""
     encodings = click.Choice(ENCODINGS, case_sensitive=False)
-    named = click.option("--encoding", type=encodings, metavar="NAME", help="As in utf-8-sig, windows-1252.")
-    delimited = click.option("--delimiter", type=Delimiter(), help="comma, semicolon, tab, pipe or a sign.")
+    named = click.option("--encoding", type=encodings, metavar="NAME", help="Such as utf-8-sig or windows-1252.")
+    delimited = click.option(
+        "--delimiter", type=Delimiter(), help="comma, semicolon, tab, pipe or any other character."
+    )
     return delimited(named(command))
 
 
@@ -84,7 +86,7 @@ def csv_writer(file: str, form: FileFormat, *, quoting: Literal[0, 1], errors: s
             yield csv.writer(text, delimiter=form.delimiter, lineterminator="\n", quoting=quoting)
         except UnicodeEncodeError as error:
             character = error.object[error.start]
-            raise WrongValue(f"{character!r} cannot be written in {form.encoding}; utf-8 can write it") from None
+            raise WrongValue(f"{character!r} cannot be written in {form.encoding}; use utf-8") from None
         finally:
             text.detach()
 

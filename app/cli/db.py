@@ -20,8 +20,8 @@ from app.services import Services
 group = Group("db", help="Migrate and compact the database.")
 
 REMAINING_NOTES: dict[Part, str] = {
-    "expand": f"left until all processes run this release: {{}}; then `{COMMAND_LINE} db upgrade --contract`",
-    "contract": "left, because a release in between is needed before them: {}",
+    "expand": f"not applied yet: {{}}. When all processes run this release, run `{COMMAND_LINE} db upgrade --contract`",
+    "contract": "not applied: {}. Install an intermediate release first",
 }
 
 
@@ -43,9 +43,11 @@ def _one_line() -> Iterator[None]:
     flag_value="expand",
     help="Only the migrations with which processes of the previous release keep working.",
 )
-@click.option("--contract", "part", flag_value="contract", help="The rest, once all processes run this release.")
+@click.option(
+    "--contract", "part", flag_value="contract", help="The remaining migrations. All processes must run this release."
+)
 def upgrade(parts: Services, revision: str, part: Part | None) -> CommandResult:
-    """Upgrade the database to REVISION, by default the newest. Without an option, all processes must be stopped."""
+    """Upgrade the database to REVISION (default: the newest). Without an option, all processes must be stopped."""
     with _one_line():
         left = upgrade_database(parts, revision, part or "all")
     return _migration_result(parts, REMAINING_NOTES[part].format(", ".join(left)) if part and left else "")
@@ -72,7 +74,7 @@ def downgrade(parts: Services, revision: str) -> CommandResult:
 
 @group.runs("current", "installation")
 def current(parts: Services) -> Row:
-    """Show the database's revision and the newest one."""
+    """Show the revision of the database and the newest revision."""
     return {"current": migrate.current(parts.settings.database_url), "newest": migrate.newest()}
 
 
@@ -81,8 +83,8 @@ def compact(parts: Services) -> CommandResult:
     """Write SQLite's file anew, without what was deleted. Nobody else can write meanwhile. On PostgreSQL, renew the
     statistics by which it plans."""
     if not remove_remains(parts.database):
-        raise Unavailable("others have used the file all the time, and nothing was done: stop them, or try again")
-    return CommandResult("the file was written anew", {"compacted": True})
+        raise Unavailable("other processes kept using the file, so nothing was done: stop them, or try again")
+    return CommandResult("the file was rewritten", {"compacted": True})
 
 
 @group.command()

@@ -32,7 +32,7 @@ from app.maintenance import sending_domains
 from app.maintenance.domain_check import verify_domain
 from app.services import Services
 
-group = Group("domains", help="Sending domains: mail may only come from a verified one.")
+group = Group("domains", help="Sending domains: mail can only be sent from a verified domain.")
 DOMAIN = NamedItem(click.argument("named", metavar="NAME"), find_domain)
 
 # Sending domains as the commands of `flask domains` show them: with their records and keys.
@@ -43,8 +43,8 @@ ROW_COLUMNS = (
 
 
 UNVERIFIED_NOTE = (
-    f"Not verified: sends from it are refused. Publish the records, then run `{COMMAND_LINE} domains verify`; or run "
-    f"`{COMMAND_LINE} domains add` with --trust to send without them."
+    f"Not verified: sends from this domain are refused. Publish the records, then run `{COMMAND_LINE} domains verify`. "
+    f"To send without the records, run `{COMMAND_LINE} domains add` with --trust."
 )
 
 
@@ -90,7 +90,7 @@ MAX_CHARACTERS = 100_000
 """How long a file may be that is read as a key."""
 selector_option = click.option(
     "--selector",
-    help="The selector of the new RSA key; that of the Ed25519 key ends in -ed25519. Default: a random one.",
+    help="The selector of the new RSA key. The selector of the Ed25519 key adds -ed25519. Default: a random selector.",
 )
 
 
@@ -103,7 +103,10 @@ def _text(_context: click.Context, _parameter: click.Parameter, file: TextIO) ->
 
 
 @group.writes(
-    "rotate", DOMAIN, print_domain, epilog=f"They sign once `{COMMAND_LINE} domains verify` finds their records."
+    "rotate",
+    DOMAIN,
+    print_domain,
+    epilog=f"The new keys sign mail after `{COMMAND_LINE} domains verify` finds their records.",
 )
 @selector_option
 def rotate(transaction: Transaction, domain: Domain, selector: str | None) -> Row:
@@ -113,7 +116,10 @@ def rotate(transaction: Transaction, domain: Domain, selector: str | None) -> Ro
 
 
 @group.writes(
-    "import-key", DOMAIN, print_domain, epilog=f"It signs once `{COMMAND_LINE} domains verify` finds its record."
+    "import-key",
+    DOMAIN,
+    print_domain,
+    epilog=f"The key signs mail after `{COMMAND_LINE} domains verify` finds its record.",
 )
 @click.option("--selector", required=True, help="The selector under which its public key is published.")
 @click.option(
@@ -122,7 +128,7 @@ def rotate(transaction: Transaction, domain: Domain, selector: str | None) -> Ro
     type=click.File("r"),
     callback=_text,
     required=True,
-    help="The private key as PEM; - for standard input.",
+    help="The private key in PEM format. Use - for standard input.",
 )
 def import_key_(transaction: Transaction, domain: Domain, selector: str, pem: str) -> Row:
     """Import a private key of your own. It signs once `tms domains verify` finds its record."""
@@ -134,7 +140,7 @@ def import_key_(transaction: Transaction, domain: Domain, selector: str, pem: st
 @click.argument("name")
 @click.argument("selector")
 def remove_key_(transaction: Transaction, account: Account, name: str, selector: str) -> CommandResult:
-    """Remove a key that does not sign, or one of several that do."""
+    """Remove a DKIM key. At least one signing key must remain."""
     remove_key(transaction, find_domain(transaction, account.id, name), selector)
     return CommandResult(f"removed the key {selector} of {name}", {"name": name, "selector": selector, "removed": True})
 
@@ -144,17 +150,17 @@ def remove_key_(transaction: Transaction, account: Account, name: str, selector:
 
 @group.reads("reports", DOMAIN, columns("kind", "source", "about", "count", *COLUMNS[1:]))
 @click.option("--kind", type=click.Choice(["dmarc", "tls"]), help="Only reports of this kind.")
-@click.option("--failures", is_flag=True, help="Add up what failed, by its source.")
+@click.option("--failures", is_flag=True, help="Add up failures by source.")
 @limit_option
 def reports_(session: Session, domain: Domain, *, kind: str | None, failures: bool, limit: int) -> Sequence[Row]:
-    """Show the DMARC and TLS reports about a domain, the newest first."""
+    """Show the DMARC and TLS reports about a domain, newest first."""
     reports = domain_reports(session, domain, kind=kind, limit=limit)
     return failing_sources(reports) if failures else reports
 
 
 @group.reads("list", "all accounts", columns("account", *ROW_COLUMNS))
 def list_(session: Session, account: Account) -> list[Row]:
-    """Show the domains of an account, or of all."""
+    """Show the domains of one account or of all accounts."""
     return sending_domains.domain_rows(session, services().settings, list_domains(session, account.id))
 
 
@@ -166,7 +172,7 @@ def show(session: Session, domain: Domain) -> Row:
 
 @group.writes("add", shows=print_with_warning)
 @click.argument("name")
-@click.option("--trust", is_flag=True, help="Mark it as verified without checking its DNS records.")
+@click.option("--trust", is_flag=True, help="Allow sends from the domain without checking its DNS records.")
 @selector_option
 def add(transaction: Transaction, account: Account, name: str, trust: bool, selector: str | None) -> Row:
     """Add a domain with keys to sign its mail, or trust an existing one; shows the DNS records to publish. Sends from
@@ -175,18 +181,21 @@ def add(transaction: Transaction, account: Account, name: str, trust: bool, sele
     add_domain(transaction, account.id, name, trusted=trust, secret_key=secret_key, selector=selector)
     row = domain_row(transaction, find_domain(transaction, account.id, name))
     if selector is not None and selector not in {key["selector"] for key in row["keys"]}:
-        making = f"`{COMMAND_LINE} domains rotate` makes new ones"
-        raise WrongValue(f"{name} has keys already, under other selectors; {making}")
+        making = f"`{COMMAND_LINE} domains rotate` creates new keys"
+        raise WrongValue(f"{name} already has keys with other selectors; {making}")
     return row
 
 
 @group.writes(
-    "update", DOMAIN, print_domain, epilog=f"They are used once `{COMMAND_LINE} domains verify` finds their records."
+    "update",
+    DOMAIN,
+    print_domain,
+    epilog=f"The hosts are used after `{COMMAND_LINE} domains verify` finds their records.",
 )
-@click.option("--tracking-host", metavar="HOST", help="Where links of its mails lead; an empty text: PUBLIC_URL.")
-@click.option("--return-path-host", metavar="HOST", help="Domain of its return path; an empty text: BOUNCE_DOMAIN.")
+@click.option("--tracking-host", metavar="HOST", help="Host of the links in its mail. Empty: the host of PUBLIC_URL.")
+@click.option("--return-path-host", metavar="HOST", help="Domain of its return path. Empty: BOUNCE_DOMAIN.")
 def update(transaction: Transaction, domain: Domain, **hosts: str | None) -> Row:
-    """Give a domain hosts of its own."""
+    """Set the tracking host and the return-path host of a domain."""
     given = {attribute: host for attribute, host in hosts.items() if host is not None}
     set_hosts(transaction, domain, given, by_operator=True)
     return domain_row(transaction, domain)
@@ -195,9 +204,9 @@ def update(transaction: Transaction, domain: Domain, **hosts: str | None) -> Row
 @group.runs("verify", shows=print_with_warning)
 @click.argument("name")
 def verify(parts: Services, account: Account, name: str) -> Row:
-    """Look up the DNS records of a domain. It is verified if SPF and one DKIM record are correct.
+    """Look up the DNS records of a domain. The domain is verified if SPF and one DKIM record are correct.
 
-    Pending keys whose records are correct take the place of the former ones.
+    Pending keys with correct records replace the former keys.
     """
     return verify_domain(parts, account.id, name)
 
@@ -205,6 +214,6 @@ def verify(parts: Services, account: Account, name: str) -> Row:
 @group.writes("delete")
 @click.argument("name")
 def delete(transaction: Transaction, account: Account, name: str) -> CommandResult:
-    """Remove a domain; sends from it are refused from now on, and what waits is sent once the account has it again."""
+    """Delete a domain. New sends from it are refused. Waiting mail is sent if the account gets the domain again."""
     delete_domain(transaction, account.id, name)
     return CommandResult(f"deleted domain {name}", {"name": name, "deleted": True})

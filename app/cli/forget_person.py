@@ -47,7 +47,7 @@ all_accounts_option = click.option("--all-accounts", is_flag=True, help="In ever
 @click.option(
     "--compact/--no-compact",
     default=False,
-    help="Whether SQLite's file is written anew at the end; by default, the maintenance cleans it.",
+    help="Rewrite the SQLite file at the end. By default, the maintenance cleans it later.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @all_accounts_option
@@ -65,15 +65,15 @@ def forget_(
     account: str | None,
     as_json: bool,
 ) -> None:
-    """Remove all that is held about the person with an email address or a mobile number. Messages that wait are not
-    sent any more; those that are being handed over are waited for, for --wait seconds. Where the address had opted
-    out or was blocked, a keyed hash of it is kept."""
+    """Remove everything that is held about a person, found by email address or mobile number. Waiting messages are
+    not sent. The command waits up to --wait seconds for messages that are being handed over. If the address is
+    unsubscribed or blocked, a keyed hash of it is kept."""
     kind, accounts = address_kind(address), accounts_of(account, all_accounts)
     if dry_run:
         _print_held(held(services(), accounts, kind, address), as_json)
         return
     if not yes:
-        click.confirm(f"Remove all that is held about {address}? This cannot be undone.", abort=True, err=True)
+        click.confirm(f"Remove everything that is held about {address}? This cannot be undone.", abort=True, err=True)
     with progress("forgetting", None) as advance:
         forgotten = forget(services(), accounts, kind, address, wait=wait, everywhere=all_accounts, advance=advance)
     compacted = remove_remains(services().database) if compact else None
@@ -85,7 +85,7 @@ def forget_(
 def accounts_of(account: str | None, every: bool) -> list[int]:
     """The ids of the accounts that are meant: the one that is named comes before its test account."""
     if every and account is not None:
-        raise WrongValue("--all-accounts and --account exclude each other")
+        raise WrongValue("use either --all-accounts or --account")
     with services().database.read() as session:
         if every:
             return sorted(owner.id for owner in all_accounts(session))
@@ -114,12 +114,12 @@ def _result_line(forgotten: ForgetReport, compacted: bool | None) -> Iterator[st
     if forgotten.kept:
         yield f"kept as keyed hashes: {counted(forgotten.kept)}"
     if forgotten.in_flight:
-        yield f"being handed over at this moment: {', '.join(forgotten.in_flight)}; repeat the command"
+        yield f"still being handed over: {', '.join(forgotten.in_flight)}; repeat the command"
     if forgotten.journals:
-        yield f"not written to the database yet: {', '.join(forgotten.journals)}; repeat the command"
+        yield f"not yet written to the database: {', '.join(forgotten.journals)}; repeat the command"
     if compacted is False:
-        cleaning = f"the maintenance cleans it, or `{COMMAND_LINE} db compact` at a quiet time"
-        yield f"others have used SQLite's file all the time: {cleaning}"
+        cleaning = f"the maintenance cleans it later, or run `{COMMAND_LINE} db compact` at a quiet time"
+        yield f"the SQLite file was not rewritten, because other processes kept using it: {cleaning}"
 
 
 def _further(forgotten: ForgetReport, account: str | None, every: bool) -> list[str]:
@@ -128,7 +128,9 @@ def _further(forgotten: ForgetReport, account: str | None, every: bool) -> list[
     commands = (
         shlex.join(["contacts", "forget", other_address, *scope]) for other_address in sorted(forgotten.other_addresses)
     )
-    return [f"the contacts also had another address: {COMMAND_LINE} {command}" for command in commands]
+    return [
+        f"the contacts also had another address; to forget it, run: {COMMAND_LINE} {command}" for command in commands
+    ]
 
 
 # `flask contacts export-person`: all that is held about a person (docs/privacy.md#handing-out).
@@ -141,8 +143,8 @@ def _further(forgotten: ForgetReport, account: str | None, every: bool) -> list[
 @json_option
 @with_appcontext
 def export_(address: str, *, all_accounts: bool, account: str | None, as_json: bool) -> None:
-    """Hand out all that is held about the person with an email address or a mobile number, as JSON; without --json,
-    only how much there is of it. Ends with 1 if nothing is held."""
+    """Export everything that is held about a person, found by email address or mobile number, as JSON. Without
+    --json, show only the counts. Exit with 1 if nothing is held."""
     kind, accounts = address_kind(address), accounts_of(account, all_accounts)
     sections = export_person(services(), accounts, kind, address, everywhere=all_accounts)
     if sections is None:

@@ -29,7 +29,7 @@ def _row(row: Group) -> Row:
 @group.reads("list", "all accounts")
 @limit_option
 def list_(session: Session, account: Account, limit: int) -> list[Row]:
-    """Show the groups of an account, or of each, the newest first."""
+    """Show the groups of one account or of all accounts, newest first."""
     statement = select(Group).where(Group.account_id == account.id)
     newest = statement.order_by(Group.creation_time.desc(), Group.id.desc()).limit(limit)
     return [_row(row) for row in session.scalars(newest)]
@@ -37,18 +37,16 @@ def list_(session: Session, account: Account, limit: int) -> list[Row]:
 
 @group.reads("show", by_name_or_id(Group))
 def show(_session: Session, transactional_group: Group) -> Row:
-    """Show a group, named by its name or id."""
+    """Show a group. GROUP is its name or id."""
     return _row(transactional_group)
 
 
 @group.reads("stats")
 @click.argument("group_", metavar="[GROUP]", required=False)
 @click.option("--by", type=click.Choice(("hour", "day")), default="hour", show_default=True, help="The unit.")
-@click.option(
-    "--last", type=click.IntRange(1), help="Number of hours or days up to now; by default 24 hours or 7 days."
-)
+@click.option("--last", type=click.IntRange(1), help="Number of hours or days up to now. Default: 24 hours or 7 days.")
 def stats(session: Session, account: Account, group_: str | None, by: str, last: int | None) -> list[Row]:
-    """Show the counts of each hour or day, of one group or of all groups of an account."""
+    """Show the counts per hour or day of one group or of all groups of an account."""
     last = last or (24 if by == "hour" else 7)
     kept, unit = services().settings.retain_logs, timedelta(hours=1) if by == "hour" else timedelta(days=1)
     if kept is not None and last * unit > kept:

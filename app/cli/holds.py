@@ -45,17 +45,17 @@ class Moment(click.ParamType[datetime]):
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is no time such as 2026-11-22T03:00:00Z", param, ctx)
+            self.fail(f"{value!r} is not a time such as 2026-11-22T03:00:00Z", param, ctx)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
-before_option = click.option("--due-before", type=Moment(), help="Only what was due before this time.")
-after_option = click.option("--due-after", type=Moment(), help="Only what was due at this time or later.")
+before_option = click.option("--due-before", type=Moment(), help="Only items that were due before this time.")
+after_option = click.option("--due-after", type=Moment(), help="Only items that were due at this time or later.")
 group_option = click.option("--group", "group_", metavar="NAME|ID", help="Only messages of this group.")
 was_option = click.option(
     "--was", type=click.Choice(FORMER_STATES), help="Only messages that were in this state in the backup."
 )
-uuid_option = click.option("--uuid", "uuids", multiple=True, metavar="UUID", help="Only this message; repeatable.")
+uuid_option = click.option("--uuid", "uuids", multiple=True, metavar="UUID", help="Only this message. Repeatable.")
 automation_option = click.option("--automation", metavar="NAME|ID", help="Only runs of this automation.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only count.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
@@ -115,7 +115,7 @@ def confirmed(what: str, noun: str, count: Callable[[], HeldCount], *, yes: bool
         asked_about, held_now = held_now, count()
         if (asked_about.held, asked_about.left_out) == (held_now.held, held_now.left_out):
             break
-        echo("What is held has changed since the question was asked.", err=True)
+        echo("The held items have changed since the question was asked. Run the command again.", err=True)
     return held_now
 
 
@@ -127,7 +127,7 @@ group = Group("holds", help="What a restored backup would send again, held until
 @group.reads("list", "installation")
 @accounts_option
 def list_(session: Session, account: str | None) -> list[Row]:
-    """Show what is held: messages by their state in the backup, runs by automation, events by webhook."""
+    """Count what is held: messages by their state in the backup, runs by automation, events by webhook."""
     account_id = _account_id(session, account)
     names = {owner.id: owner.name for owner in all_accounts(session)}
     held = [
@@ -169,7 +169,7 @@ def _row(
 @narrowing_messages
 @limit_option
 def show(session: Session, *, limit: int, **options: Any) -> list[Row]:
-    """Show held messages one by one, the newest first, with their state in the backup."""
+    """Show held messages, newest first, each with its state in the backup."""
     columns = Recipient.uuid, Recipient.type, Recipient.email, Recipient.mobile, QueueEntry.held_state
     names = {account.id: account.name for account in all_accounts(session)}
     statement = held_messages(_messages(session, **options), QueueEntry.account_id, *columns, QueueEntry.due_time)
@@ -177,7 +177,7 @@ def show(session: Session, *, limit: int, **options: Any) -> list[Row]:
     return [{"account": names.get(row.account_id), **dict(zip(ROW_COLUMNS, row[1:], strict=True))} for row in rows]
 
 
-release = Group("release", help="Send what is held.")
+release = Group("release", help="Release what is held, so that it is sent.")
 drop = Group("drop", help="End what is held, without sending it.")
 group.add_command(release)
 group.add_command(drop)
@@ -255,7 +255,7 @@ def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: A
     "outcome",
     type=click.Choice(DROP_OUTCOMES),
     required=True,
-    help="Their outcome: they were sent before the restore, or they fail, with the reason `dropped`.",
+    help="The outcome: `sent` if the messages were sent before the restore, or `failed` with the reason `dropped`.",
 )
 @message_options
 def drop_messages_(parts: Services, *, outcome: DropOutcome, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
@@ -278,7 +278,7 @@ def release_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) 
     if dry_run:
         held = count().held
         return CommandResult(f"{counted(held, 'run')} would be released", {"held": held})
-    held = confirmed("Go on with", "run", count, yes=yes).held
+    held = confirmed("Release", "run", count, yes=yes).held
     with progress("releasing", held) as advance:
         released = release_runs(parts, selection, advance)
     parts.wake_ups.wake(AUTOMATIONS)

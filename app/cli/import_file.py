@@ -74,7 +74,7 @@ def parse_mapping(contact_list: ListSpec, given: Sequence[str]) -> ColumnMapping
         if not equals or not name:
             raise WrongValue(f"--map {argument!r}: must be COLUMN=KEY, as in 'E-Mail=email'")
         if key is None and target.strip():
-            raise WrongValue(f"--map {argument!r}: {target!r} is none of {', '.join(columns_of(contact_list))}")
+            raise WrongValue(f"--map {argument!r}: {target!r} is not one of {', '.join(columns_of(contact_list))}")
         if name in mapping:
             raise WrongValue(f"--map {argument!r}: the column is mapped twice")
         mapping[name] = key
@@ -101,7 +101,7 @@ def keys_of(contact_list: ListSpec, head: Sequence[str], line: int, mapping: Col
     if unknown:
         are = "column {} is" if len(unknown) == 1 else "columns {} are"
         raise WrongValue(
-            f"line {line}: {are.format(_listing(unknown))} none of {', '.join(columns_of(contact_list))}. "
+            f"line {line}: {are.format(_listing(unknown))} not among {', '.join(columns_of(contact_list))}. "
             f"--map {shortened(f'{unknown[0]}=KEY')} names the attribute of a column, "
             f"--map {shortened(f'{unknown[0]}=')} leaves it out"
         )
@@ -159,25 +159,31 @@ FORGOTTEN_WORDS = "left out, because they were forgotten"
 @list_option
 @account_option
 @format_options
-@click.option("--map", "mapping", multiple=True, metavar="COLUMN=KEY", help="What a column is; no KEY leaves it out.")
 @click.option(
-    "--empty-clears", is_flag=True, help="An empty cell makes the field null; otherwise it leaves it as it is."
+    "--map",
+    "mapping",
+    multiple=True,
+    metavar="COLUMN=KEY",
+    help="The attribute of a column. An empty KEY leaves the column out.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would happen, and store nothing.")
-@click.option("--skip-faulty", is_flag=True, help="Import the valid rows although others are faulty.")
-@click.option("--rejects", metavar="FILE", help="Write the faulty rows to this file, with the reasons.")
-@click.option("--resume", is_flag=True, help="Go on where the import of this file was interrupted.")
+@click.option(
+    "--empty-clears", is_flag=True, help="Empty cells clear their fields. By default, they leave the fields unchanged."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would happen, but store nothing.")
+@click.option("--skip-faulty", is_flag=True, help="Import the valid rows even if others are faulty.")
+@click.option("--rejects", metavar="FILE", help="Write the faulty rows and the reasons to this file.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted import of this file.")
 @json_option
 @with_appcontext
 def import_(
     file: str, *, list_: str, account: str | None, mapping: tuple[str, ...], empty_clears: bool, **given: Any
 ) -> None:
-    """Create or update contacts from a CSV file; - is standard input.
+    """Create or update contacts from a CSV file. Use - for standard input.
 
-    Contacts are found by their email, or by their mobile in a list without emails; missing ones are created. Columns
-    are named by keys or names of fields, or subscribed.email, subscribed.mobile, is_active, double_opt_in. An empty
-    cell leaves a field as it is, and clears it only with --empty-clears. Nothing is imported unless every row is valid.
-    Encoding and delimiter are found.
+    Rows match contacts by email, or by mobile in a list without emails. Other rows create contacts. The first line
+    names the columns: by key or name of a field, or as subscribed.email, subscribed.mobile, is_active or
+    double_opt_in. An empty cell leaves its field unchanged, unless you use --empty-clears. If any row is faulty,
+    nothing is imported. The encoding and the delimiter are detected.
     """
     _check_rejects(file, given["rejects"], given["skip_faulty"])
     with services().database.read() as session:
@@ -192,10 +198,10 @@ def _check_rejects(file: str, rejects: str | None, skip_faulty: bool) -> None:
     if rejects is None:
         return
     if not skip_faulty:
-        raise WrongValue("--rejects FILE needs --skip-faulty: otherwise nothing is imported while a row is faulty")
+        raise WrongValue("--rejects FILE needs --skip-faulty: without it, a faulty row stops the import")
     target = Path(rejects)
     if STANDARD_STREAM not in (file, rejects) and target.exists() and target.samefile(file):
-        raise WrongValue("--rejects must name another file than the one that is imported")
+        raise WrongValue("--rejects must name a file other than the imported file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,15 +268,16 @@ class FileImport:
             and earlier_import.rows_done
             and not self.dry_run
         ):
-            echo(f"begins anew; --resume would go on behind the first {earlier_import.rows_done} rows", err=True)
+            done = earlier_import.rows_done
+            echo(f"starting with the first row; --resume would continue after the first {done} rows", err=True)
         if self.resume and earlier_import is None:
-            echo("no import of this file into this list was interrupted: begins with the first row", err=True)
+            echo("no interrupted import of this file into this list: starting with the first row", err=True)
         if not self.resume or earlier_import is None:
             return None
         if earlier_import.options != read_as:
             raise WrongValue(
-                "the interrupted import read this file otherwise: give it the same --map, --delimiter, --encoding and "
-                "--empty-clears, or begin anew without --resume"
+                "the interrupted import used other options: use the same --map, --delimiter, --encoding and "
+                "--empty-clears, or start again without --resume"
             )
         return earlier_import
 
@@ -297,7 +304,7 @@ class FileImport:
         """Says that there is nothing to resume."""
         left_out = {"left_out": position.left_out} if position.left_out else {}
         facts = {"created": position.created, "updated": position.updated, **left_out, "end_time": end_time}
-        print_done(f"this file was imported at {timestamp(end_time)}", facts, self.as_json)
+        print_done(f"this file was already imported at {timestamp(end_time)}", facts, self.as_json)
 
     def _print(self, report: FaultReport, valid: int, position: ContactImport) -> None:
         for line in report.lines():
@@ -313,7 +320,7 @@ class FileImport:
         if self.dry_run:
             with self.database.read() as session:
                 facts["automations"] = listeners_of(session, self.kind.contact_list)
-            entered = f"; automations listen to this list: {', '.join(facts['automations'])}"
+            entered = f"; the list has automations that contacts may enter: {', '.join(facts['automations'])}"
             summary = f"would be: {summary}. Nothing was stored{entered if facts['automations'] else ''}"
         print_done(summary, facts, self.as_json, err=self.rejects == STANDARD_STREAM)
 
@@ -324,18 +331,18 @@ def _with_position_in_errors(work: SlicedImport) -> Iterator[None]:
 
     def done() -> str:
         rows = work.position.rows_done
-        return f"{rows} rows are done, the same command with --resume goes on behind them"
+        return f"{rows} rows are imported; to continue, run the same command with --resume"
 
     try:
         yield
     except OvertakenImport:
-        raise WrongValue("another process imports this file, or the list was deleted") from None
+        raise WrongValue("another process is importing this file, or the list was deleted") from None
     except ServiceError as error:
         faults = (
             f"line {work.slice[field_error.index or 0].line}: {field_error.developer_message}"
             for field_error in error.errors
         )
-        raise WrongValue("\n  ".join([f"{done()}, but then something changed:", *faults])) from None
+        raise WrongValue("\n  ".join([f"{done()}, but first resolve these errors:", *faults])) from None
     except KeyboardInterrupt:
         raise Failure(f"interrupted: {done()}") from None
     except SQLAlchemyError:

@@ -28,7 +28,7 @@ from app.services import Services
 @click.group("inbound", cls=Group, invoke_without_command=True)
 @click.pass_context
 def group(ctx: click.Context) -> None:
-    """Reports, receipts and replies from mail servers and gateways. Without a command: run the listener at
+    """Take reports, receipts and replies from mail servers and gateways. Without a subcommand, run the listener at
     INBOUND_LISTEN."""
     if ctx.invoked_subcommand is None:
         become(python_command("jobs.inbound"))
@@ -47,13 +47,11 @@ class TryAgain(click.ClickException):
 
 
 @group.runs("email", "installation")
-@click.option(
-    "--to", "envelope", metavar="ADDRESS", multiple=True, help="The envelope recipient that the mail server names."
-)
+@click.option("--to", "envelope", metavar="ADDRESS", multiple=True, help="The envelope recipient.")
 def email(parts: Services, envelope: tuple[str, ...]) -> Row:
     """Process one message from standard input: a bounce, a complaint or an unsubscribe request.
 
-    Everything else is ignored, also with exit code 0, so that no mail server answers a report with a bounce.
+    Other messages are ignored, with exit code 0, so that the mail server does not answer a report with a bounce.
     """
     received = _received(parts, _message(parts.settings.inbound_max_bytes), envelope)
     return {"kind": received.kind, "effect": received.effect.value}
@@ -74,16 +72,16 @@ def _received(parts: Services, raw: bytes, envelope: tuple[str, ...]) -> EmailRe
     except SQLAlchemyError as error:
         raise TryAgain(f"the database cannot be used: {reason(error)}") from None
     if received.effect is Effect.EARLY:
-        raise TryAgain("the message that it is about is still being sent")
+        raise TryAgain("the reported message is still being sent")
     return received
 
 
 @group.runs("sms", "installation")
-@click.option("--from", "mobile", metavar="NUMBER", required=True, help="Who wrote.")
-@click.option("--to", "number", metavar="NUMBER", required=True, help="The sender's number that the reply was sent to.")
-@click.option("--text", required=True, help="What was written.")
+@click.option("--from", "mobile", metavar="NUMBER", required=True, help="The mobile number that sent the reply.")
+@click.option("--to", "number", metavar="NUMBER", required=True, help="The sender number that received the reply.")
+@click.option("--text", required=True, help="The text of the reply.")
 def sms(parts: Services, mobile: str, number: str, text: str) -> Row:
-    """Record a reply to a text message; a stop word in it unsubscribes the mobile number."""
+    """Record a reply to a text message. A stop word in the reply unsubscribes the mobile number."""
     if not is_valid_mobile(plain_number(mobile)):
         detail = f"--from: {mobile!r} is not a mobile number in international format"
         raise ServiceError("invalid_mobile_address", detail=detail)
@@ -94,16 +92,16 @@ def sms(parts: Services, mobile: str, number: str, text: str) -> Row:
 @group.runs("receipt", "installation")
 @click.option("--uuid", required=True, help="The uuid of the recipient, from the response to the send.")
 @click.option("--status", type=click.Choice(["delivered", "failed"]), required=True, help="What the gateway reports.")
-@click.option("--detail", default="", help="The gateway's text, for the timeline.")
+@click.option("--detail", default="", help="The text of the gateway, shown in the timeline.")
 def receipt(parts: Services, uuid: str, status: str, detail: str) -> Row:
-    """Record the receipt of a text message; a repeated one changes nothing."""
+    """Record the receipt of a text message. A repeated receipt changes nothing."""
     with parts.database.read() as session:
         recipient = find_recipient(session, uuid)
     if recipient.type != "sms":
-        raise ServiceError("conflict", field="uuid", detail="is the recipient of an email, which has no receipts")
+        raise ServiceError("conflict", field="uuid", detail="is an email, and only text messages have receipts")
     effect = take_receipt(parts, Receipt(recipient.id, cast(ReceiptStatus, status), detail), patience=PATIENCE)
     if effect is Effect.EARLY:
-        raise ServiceError("conflict", field="uuid", detail="has not been sent yet; only what was sent has a receipt")
+        raise ServiceError("conflict", field="uuid", detail="has not been sent yet, so it cannot have a receipt")
     with parts.database.read() as session:
         settled = find_recipient(session, uuid)
     return {"uuid": settled.uuid, "state": settled.state, "effect": effect.value}
@@ -111,6 +109,6 @@ def receipt(parts: Services, uuid: str, status: str, detail: str) -> Row:
 
 @group.runs("kannel-url", "installation")
 def kannel_url(parts: Services) -> CommandResult:
-    """Print the URL that Kannel calls with replies; the secret in it proves that it is your gateway."""
+    """Print the URL that Kannel calls for replies. Its secret proves that the caller is your gateway."""
     url = reply_url(parts.settings)
     return CommandResult(url, {"url": url})

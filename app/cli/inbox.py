@@ -12,11 +12,11 @@ from app.inbox.read import InboxFilter, find_captured, list_captured, wait_for_c
 from app.inbox.shown import as_text
 from app.services import Services
 
-group = Group("inbox", help="Messages that test keys have sent: captured, and read here.")
+group = Group("inbox", help="Messages sent with test keys. They are captured, not delivered.")
 
 to_option = click.option("--to", "address", metavar="ADDRESS", help="Only messages to this address or number.")
 after_option = click.option(
-    "--after", metavar="ID", type=click.IntRange(0), default=0, help="Only messages after the one with this id."
+    "--after", metavar="ID", type=click.IntRange(0), default=0, help="Only messages after the message with this id."
 )
 
 
@@ -46,7 +46,7 @@ def _print_full(row: Row, as_json: bool) -> None:
 @after_option
 @limit_option
 def list_(session: Session, account: Account, address: str | None, after: int, limit: int) -> list[Row]:
-    """Show captured messages, the newest first."""
+    """Show captured messages, newest first."""
     inbox_filter = InboxFilter(find_test_account(session, account).id, address, after)
     return [_row(message) for message in list_captured(session, inbox_filter, limit)]
 
@@ -54,7 +54,7 @@ def list_(session: Session, account: Account, address: str | None, after: int, l
 @group.reads("show", shows=_print_full)
 @click.argument("message_id", metavar="ID", type=click.IntRange(1))
 def show(session: Session, account: Account, message_id: int) -> Row:
-    """Show a captured message as it would have left."""
+    """Show a captured message as it would have been sent."""
     return _full(find_captured(session, find_test_account(session, account).id, message_id))
 
 
@@ -63,7 +63,7 @@ def show(session: Session, account: Account, message_id: int) -> Row:
 @after_option
 @click.option("--timeout", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds to wait.")
 def wait(parts: Services, account: Account, address: str | None, after: int, timeout: float) -> Row:
-    """Wait for the first captured message that matches, and show it."""
+    """Wait for the first matching message and show it."""
     with parts.database.read() as session:
         inbox_filter = InboxFilter(find_test_account(session, account).id, address, after)
     message = wait_for_captured(parts.database, inbox_filter, timeout)

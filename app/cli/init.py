@@ -74,20 +74,22 @@ def print_report(facts: dict[str, Any]) -> None:
         echo("\nPublish these records; spf and dkim are required:\n")
         print_records(domain["records"])
         if facts["public_url_is_local"]:
-            echo("\nPUBLIC_URL has no host that others can reach: set it before you publish them, since links in mails")
-            echo("lead there and SPF names its address, unless SPF_INCLUDE does.")
+            echo(
+                "\nOthers cannot reach the host of PUBLIC_URL. Set PUBLIC_URL before you publish the records: links in"
+            )
+            echo("mails lead there, and the SPF record names its address unless SPF_INCLUDE is set.")
     if not domain["verified"]:
-        echo("\nThen run the same command again: it looks them up. Until they are found, sends are refused.")
+        echo("\nThen run the same command again to check the records. Until they are found, sends are refused.")
     echo("\nThe first mail, once the service runs:\n" if domain["verified"] else "\nThen the first mail:\n")
     echo(facts["first_mail"])
 
 
 def _key(key: Row) -> str:
     if key["token"] is not None:
-        return f"{key['token']} ({key['name']}; shown only now, so keep it)"
+        return f"{key['token']} ({key['name']}; store it now, it is not shown again)"
     if key["revoked"]:
-        return f"{key['name']} is revoked: name another one with --key"
-    return f"{key['name']} (its token was shown when it was made; `{COMMAND_LINE} keys create` makes another key)"
+        return f"{key['name']} is revoked: choose another name with --key"
+    return f"{key['name']} (its token was shown when it was created; `{COMMAND_LINE} keys create` creates another key)"
 
 
 def _state(domain: Row) -> str:
@@ -100,29 +102,31 @@ GivenOptions = Mapping[str, str | None]
 
 
 @click.command("init", cls=Command)
-@click.option("--domain", metavar="DOMAIN", help="The domain that mail is sent from.")
-@click.option("--owner", metavar="EMAIL", help="Who answers for the account, and gets the first mail.")
-@click.option("--relay", metavar="URL|-", help="The mail relay, as EMAIL_TRANSPORT_URL; `-` reads it from stdin.")
-@click.option("--sms-gateway", metavar="URL|-", help="The sms gateway, as SMS_TRANSPORT_URL; `-` likewise.")
-@click.option("--account", metavar="NAME", help="The account; by default it has the name of the domain.")
-@click.option("--from", "from_address", metavar="EMAIL", help="The default sender; by default hello@ the domain.")
+@click.option("--domain", metavar="DOMAIN", help="The sending domain.")
+@click.option("--owner", metavar="EMAIL", help="The owner of the account, who gets the first mail.")
+@click.option("--relay", metavar="URL|-", help="The mail relay, in the form of EMAIL_TRANSPORT_URL. Use - for stdin.")
+@click.option(
+    "--sms-gateway", metavar="URL|-", help="The sms gateway, in the form of SMS_TRANSPORT_URL. Use - for stdin."
+)
+@click.option("--account", metavar="NAME", help="The account. Default: the name of the domain.")
+@click.option("--from", "from_address", metavar="EMAIL", help="The default sender address. Default: hello@DOMAIN.")
 @click.option("--from-name", metavar="NAME", help="The name of the default sender.")
 @click.option("--list", "list_name", metavar="NAME", default="Customers", show_default=True, help="The first list.")
 @click.option("--key", "key_name", metavar="NAME", default="backend", show_default=True, help="The first API key.")
-@click.option("--trust", is_flag=True, help="Take the domain as verified, whatever its DNS records say.")
-@click.option("--unchecked", is_flag=True, help="Store the relay without asking whether it takes mail.")
+@click.option("--trust", is_flag=True, help="Allow sends from the domain without checking its DNS records.")
+@click.option("--unchecked", is_flag=True, help="Store the relay without checking that it accepts mail.")
 @json_option
 @with_appcontext
 def command(*, list_name: str, key_name: str, trust: bool, unchecked: bool, as_json: bool, **given: str | None) -> None:
-    """Make all that a first mail needs: database, account, key, list, domain, and the way to a relay.
+    """Set up everything that the first mail needs: database, account, key, list, domain and relay.
 
-    Asks for what was not given, if it can. Nothing that exists is changed unless an option names it, so it may be run
-    again: once the DNS records are published, it finds the domain verified.
+    On a terminal, the command asks for missing values. It changes existing objects only if an option names them, so
+    you can run it again. When the DNS records are published, another run verifies the domain.
     """
     parts = services()
     _create_database(parts)
     asks = sys.stdin.isatty() and not as_json
-    domain = _domain(given["domain"] or _ask(asks, "Domain that mail is sent from", "--domain"))
+    domain = _domain(given["domain"] or _ask(asks, "Sending domain", "--domain"))
     setup = SetupRequest(
         account=given["account"] or domain,
         domain=domain,
@@ -158,7 +162,7 @@ def _create_database(parts: Services) -> None:
 
 def _ask(asks: bool, question: str, option: str) -> str:
     if not asks:
-        raise WrongValue(f"{option} is needed: there is no terminal to ask for it")
+        raise WrongValue(f"{option} is required, because there is no terminal to ask for it")
     return str(click.prompt(question, err=True)).strip()
 
 
@@ -212,5 +216,5 @@ def _url(given: str | None, question: str | None) -> str | None:
         return sys.stdin.readline().strip()
     if given is not None or question is None:
         return given
-    prompt = f"{question} (Enter: none yet, messages go to a folder)"
+    prompt = f"{question} (press Enter for none: messages go to a folder)"
     return str(click.prompt(prompt, default="", show_default=False, err=True)).strip()

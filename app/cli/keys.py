@@ -36,7 +36,7 @@ class Duration(click.ParamType[timedelta]):
             return value
         match = DURATION.fullmatch(value.strip())
         if value.strip() != "0" and not match:
-            self.fail(f"{value!r} is no duration such as 30m, 12h, 7d, 2w or 0", param, ctx)
+            self.fail(f"{value!r} is not a duration such as 30m, 12h, 7d, 2w or 0", param, ctx)
         try:
             duration = timedelta(**{UNITS[match[2]]: int(match[1])}) if match else timedelta()
         except OverflowError:
@@ -46,7 +46,7 @@ class Duration(click.ParamType[timedelta]):
         return duration
 
 
-group = Group("keys", help="API keys: a key is shown once, when it is created.")
+group = Group("keys", help="API keys. A token is shown only once, when its key is created.")
 LONGEST_OVERLAP = timedelta(days=366)
 KEY = NamedItem(click.argument("named", metavar="NAME"), find_key)
 
@@ -74,16 +74,18 @@ def list_(session: Session, account: Account) -> list[Row]:
 
 @group.reads("show", of=KEY)
 def show(session: Session, key: ApiKey) -> Row:
-    """Show a key, without its token."""
+    """Show a key without its token."""
     return {**_row(session, key), "scopes": list(SCOPES[key.access_level])}
 
 
 @group.writes("create")
 @click.argument("name")
-@click.option("--level", "access_level", type=click.Choice(list(SCOPES)), required=True, help="What the key may do.")
-@click.option("--test", is_flag=True, help="A test key: what it sends is captured and never leaves.")
+@click.option(
+    "--level", "access_level", type=click.Choice(list(SCOPES)), required=True, help="The access level of the key."
+)
+@click.option("--test", is_flag=True, help="Create a test key: its messages are captured, not delivered.")
 def create(transaction: Transaction, account: Account, name: str, access_level: str, test: bool) -> Row:
-    """Issue a key and show its token, only this once."""
+    """Create a key and show its token. The token is not shown again."""
     owner = refreshed_test_account(transaction, account) if test and account.test_of is None else account
     key, token = issue_key(transaction, owner.id, name, access_level)
     marks = {"account": owner.name, "test": True} if owner.test_of is not None else {}
@@ -97,10 +99,10 @@ def create(transaction: Transaction, account: Account, name: str, access_level: 
     default="7d",
     show_default=True,
     metavar="DURATION",
-    help="How long the old secret goes on working, such as 7d or 12h; 0 ends it at once.",
+    help="How long the old secret keeps working, such as 7d or 12h. 0 ends it at once.",
 )
 def rotate(transaction: Transaction, old: ApiKey, overlap: timedelta) -> Row:
-    """Make a new secret for a key and show it, only this once; the old one goes on working for a while."""
+    """Create a new secret for a key and show it. It is not shown again. The old secret keeps working for a while."""
     key, token, end = rotate_key(transaction, old, overlap)
     old_key = {"old_key": old.name, "old_key_valid_until": end}
     return {"id": key.id, "name": key.name, "access_level": key.access_level, **old_key, "token": token}
@@ -108,7 +110,7 @@ def rotate(transaction: Transaction, old: ApiKey, overlap: timedelta) -> Row:
 
 @group.writes("revoke", of=KEY)
 def revoke(transaction: Transaction, key: ApiKey) -> CommandResult:
-    """Revoke a key; it stops working at once, and so do its former secrets."""
+    """Revoke a key. The key and its old secrets stop working at once."""
     ended = revoke_key(transaction, key)
-    said = f"revoked key {key.name}" if ended else f"key {key.name} was revoked already"
+    said = f"revoked key {key.name}" if ended else f"key {key.name} was already revoked"
     return CommandResult(said, _row(transaction, key))

@@ -47,7 +47,7 @@ def index_of(key: str, type_: str) -> FieldIndex:
     """The index of a field with that key and type. Raises `WrongValue` for a type without ranges."""
     kind = RANGES.get(FIELD_TYPES[type_])
     if kind is None:
-        raise WrongValue(f"type: a field of the type {type_} has no ranges, and needs no index of its own")
+        raise WrongValue(f"type: a field of the type {type_} has no ranges, so it needs no index")
     return FieldIndex(key, kind)
 
 
@@ -62,26 +62,26 @@ def make_index(settings: Settings, index: FieldIndex) -> bool:
 @group.runs("index-field", LIST_SPEC)
 @click.argument("key")
 def index_field(parts: Services, contact_list: ListSpec, key: str) -> CommandResult:
-    """Create an index for ranges of a number or date field, which serves the fields with this KEY in all lists."""
+    """Create an index for ranges of a number or date field. It serves the fields with this KEY in all lists."""
     fields = {field.key: field for field in contact_list.value_fields}
     if key not in fields:
         raise WrongValue(f"key: the list has no field with the key {key}")
     index = index_of(key, fields[key].type)
     made = make_index(parts.settings, index)
     facts = {"name": index.name, "key": index.key, "kind": index.kind, "created": made}
-    return CommandResult(f"{'made' if made else 'there is already'} the index {index.name}", facts)
+    return CommandResult(f"{'created' if made else 'there is already'} the index {index.name}", facts)
 
 
 @group.runs("indexes", "installation")
 def indexes(parts: Services) -> list[Row]:
-    """Show the indexes on list fields, which serve all accounts."""
+    """Show the indexes on list fields. They serve all accounts."""
     return [{"name": name} for name in index_names(parts.settings.database_url)]
 
 
 @group.runs("drop-index", "installation")
 @click.argument("name")
 def drop_index_(parts: Services, name: str) -> CommandResult:
-    """Drop the index on a list field with this NAME."""
+    """Drop the index NAME on a list field."""
     if not drop_index(parts.settings.database_url, name):
         raise WrongValue(f"name: there is no index {name} on a list field")
     return CommandResult(f"dropped the index {name}", {"name": name, "dropped": True})
@@ -94,17 +94,17 @@ def attribute_options(command: Any) -> Any:
             "--stop-word",
             "stop_words",
             multiple=True,
-            help="A reply that unsubscribes; may be repeated; replaces all stop words.",
+            help="A reply that unsubscribes. Repeatable. Replaces all stop words.",
         ),
         click.option(
             "--allow-duplicates/--no-duplicates",
             default=None,
-            help="Whether several contacts may have the same address.",
+            help="Whether several contacts can have the same address.",
         ),
         click.option(
             "--system/--no-system",
             default=None,
-            help="Whether it is a system list, whose contacts the API cannot change.",
+            help="Whether this is a system list. The API cannot change contacts of a system list.",
         ),
     ):
         command = option(command)
@@ -137,7 +137,7 @@ def _print_full(row: Row, as_json: bool) -> None:
 
 @group.reads("list", "all accounts")
 def list_(session: Session, account: Account) -> list[Row]:
-    """Show the lists of an account, or of all."""
+    """Show the lists of one account or of all accounts."""
     return [_row(row) for row in _lists(session, account)]
 
 
@@ -148,16 +148,16 @@ def _lists(session: Session, account: Account) -> list[List]:
 
 @group.reads("show", LIST, _print_full)
 def show(session: Session, contact_list: List) -> Row:
-    """Show a list with its fields."""
+    """Show a list and its fields."""
     return _full(session, contact_list)
 
 
 @group.writes("create", shows=_print_full)
 @click.argument("name")
-@click.option("--field", "fields", metavar="NAME:TYPE", multiple=True, help="A field without options; may be repeated.")
+@click.option("--field", "fields", metavar="NAME:TYPE", multiple=True, help="A field without options. Repeatable.")
 @attribute_options
 def create(transaction: Transaction, account: Account, name: str, fields: tuple[str, ...], **options: Any) -> Row:
-    """Create a list; fields with options are added by add-field."""
+    """Create a list. To add fields with options, use add-field."""
     made = create_list(transaction, account.id, {"name": name, **given_options(**options)})
     for field in fields:
         field_name, _, type_ = field.rpartition(":")
@@ -175,7 +175,7 @@ def update(transaction: Transaction, contact_list: List, name: str | None, **opt
 
 
 @group.writes("delete", LIST_SPEC)
-@click.confirmation_option(prompt="Delete the list with all its contacts?")
+@click.confirmation_option(prompt="Delete the list and all its contacts?")
 def delete(transaction: Transaction, contact_list: ListSpec) -> CommandResult:
     """Delete a list with its contacts; webhooks receive an event for each contact."""
     contacts = delete_list(transaction, contact_list)
@@ -209,11 +209,11 @@ def recount(parts: Services, account: str | None) -> list[Row]:
     multiple=True,
     help="A choice of a Dropdown, Radio Buttons or Checkbox field; may be repeated.",
 )
-@click.option("--index", is_flag=True, help="Create an index for ranges of the field, a number or date.")
+@click.option("--index", is_flag=True, help="Create an index for ranges of the field (number and date fields).")
 def add_field_(
     parts: Services, contact_list: List, *, name: str, type_: str, options: tuple[str, ...], index: bool
 ) -> Row:
-    """Add a field of one of the types that the documentation lists, such as "Text Field"."""
+    """Add a field. TYPE is a type from the documentation, such as "Text Field"."""
     with parts.database.write() as transaction:
         stored_list = transaction.get_one(List, contact_list.id)
         added = add_field(transaction, stored_list, name, type_, options)

@@ -28,7 +28,7 @@ from app.messages.define import create_message, update_message
 from app.messages.difference import BODY_FIELDS, differences, unified
 from app.messages.history import VersionLine, contents, find_version, restore_version, version_before, versions_of
 
-group = Group("messages", help="Stored messages that sends may refer to.")
+group = Group("messages", help="Stored messages: content that sends can refer to.")
 MESSAGE = by_name_or_id(Message)
 
 # `flask messages`: the versions of a message, what differs between them, and writing one back.
@@ -63,7 +63,7 @@ def _print_history(result: Row | list[Row], as_json: bool) -> None:
 @group.reads("history", MESSAGE, _print_history)
 @version_option
 def history(session: Session, message: Message, number: int | None) -> Row | list[Row]:
-    """Show the versions of a message, the newest first, or with --version what one of them says."""
+    """Show the versions of a message, newest first. With --version, show the content of that version."""
     lines = versions_of(session, message)
     if number is None:
         return [_line(line) for line in lines]
@@ -84,9 +84,9 @@ def _line(version: VersionLine) -> Row:
 
 @group.reads("difference", MESSAGE)
 @version_option
-@click.option("--against", type=click.IntRange(1), help="The version to compare it with; the one before by default.")
+@click.option("--against", type=click.IntRange(1), help="The version to compare with. Default: the previous version.")
 def difference(session: Session, message: Message, number: int | None, against: int | None) -> CommandResult:
-    """Show what changed in a version, the newest by default, as a unified diff of each field."""
+    """Show what a version changed, as a unified diff of each field. Default: the newest version."""
     lines = versions_of(session, message)
     newer = find_version(lines, number or lines[0].number).number
     older = version_before(lines, newer) if against is None else find_version(lines, against).number
@@ -103,7 +103,7 @@ def difference(session: Session, message: Message, number: int | None, against: 
 @group.writes("restore", MESSAGE)
 @click.option("--version", "number", type=click.IntRange(1), required=True, help="The number of the version.")
 def restore(transaction: Transaction, message: Message, number: int) -> Row:
-    """Write back what a version of a message says, as a new version. Sends accepted before keep their content."""
+    """Restore a version of a message as a new version. Sends that were accepted before keep their content."""
     restore_version(transaction, message, number)
     return _row(message)
 
@@ -144,14 +144,14 @@ def _content(file: Path | None, option: str) -> str | None:
 
 @group.reads("list", "all accounts", columns("account", *ROW_COLUMNS[:6]))
 def list_(session: Session, account: Account) -> list[Row]:
-    """Show the messages of an account, or of all, without their bodies."""
+    """Show the messages of one account or of all accounts, without their bodies."""
     statement = select(Message).where(Message.account_id == account.id)
     return [_row(message) for message in session.scalars(statement.order_by(Message.name))]
 
 
 @group.reads("show", MESSAGE, _print_message)
 def show(_session: Session, message: Message) -> Row:
-    """Show a message with its bodies."""
+    """Show a message and its bodies."""
     return _row(message, *BODY_FIELDS)
 
 
@@ -175,7 +175,7 @@ def create(transaction: Transaction, account: Account, name: str, type_: str, **
 @click.option("--name", help="The new name.")
 @attribute_options
 def update(transaction: Transaction, message: Message, name: str | None, **options: Any) -> Row:
-    """Change a message; an empty text clears an attribute. Sends accepted before keep the old content."""
+    """Change a message. An empty value clears an attribute. Sends that were accepted before keep their content."""
     update_message(transaction, message, _attributes(**options) | ({} if name is None else {"name": name}))
     return _row(message)
 

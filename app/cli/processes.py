@@ -51,7 +51,7 @@ def run() -> None:
 def web(gunicorn_options: tuple[str, ...]) -> None:
     """Run the API under gunicorn, at HOST and PORT.
 
-    What follows `--` is given to gunicorn and overrides the configuration: `tms web -- --bind unix:/run/tms/api.sock`.
+    Options after `--` go to gunicorn and override the configuration: `tms web -- --bind unix:/run/tms/api.sock`.
     """
     become(gunicorn_command(*gunicorn_options))
 
@@ -59,7 +59,7 @@ def web(gunicorn_options: tuple[str, ...]) -> None:
 @click.command("worker", cls=ProcessCommand)
 @click.argument("queues", metavar="[QUEUE...]", nargs=-1)
 def worker(queues: tuple[str, ...]) -> None:
-    """Run a worker of these queues, or of all of them: sends, webhooks, maintenance, automations."""
+    """Run a worker for the given queues: sends, webhooks, maintenance, automations. Default: all queues."""
     become(python_command("jobs.worker", *queues))
 
 
@@ -70,4 +70,4 @@ def scheduler() -> None:
 
 
 PROCESSES: dict[str, click.Command] = {"run": run, "web": web, "worker": worker, "scheduler": scheduler}
-"""Their names -> the commands. The listener for inbound mail is `inbound` without a subcommand."""
+"""Name of a kind of process -> its command. The listener for inbound mail is `inbound` without a subcommand."""

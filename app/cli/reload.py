@@ -36,7 +36,7 @@ def command() -> None:
             echo(f"process {process.pid} ({process.role}) runs the installed code")
     for process in processes:
         if not process.role:
-            echo(f"process {process.pid} cannot be replaced while it runs: restart it")
+            echo(f"process {process.pid} cannot load new code while it runs; restart it")
 
 
 def _replace(process: Process) -> None:
@@ -50,9 +50,9 @@ def _replace(process: Process) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not _has_started_again(process):
         if process.refusal.exists():
-            raise Unavailable(f"process {process.pid} goes on with the code from before: its log says why")
+            raise Unavailable(f"process {process.pid} still runs the old code; its log says why")
         if time.monotonic() > deadline:
-            raise Unavailable(f"process {process.pid} has not started again within {WAIT_SECONDS:g} seconds")
+            raise Unavailable(f"process {process.pid} did not restart within {WAIT_SECONDS:g} seconds")
         time.sleep(PAUSE)
     _wait_for_retiring(process, before)
 
@@ -62,7 +62,7 @@ def _wait_for_retiring(process: Process, before: set[Path]) -> None:
     deadline = time.monotonic() + RETIRING_SECONDS
     while left := before & liveness.answering(services().settings.data_dir, process):
         if time.monotonic() > deadline:
-            raise Unavailable(f"{len(left)} API processes with the code from before have not ended")
+            raise Unavailable(f"{len(left)} API processes still run the old code")
         time.sleep(PAUSE)
 
 

@@ -92,7 +92,7 @@ def _options(resource: ResourceDefinition, *, updates: bool) -> list[click.Param
 
 
 def _option(attribute: Attribute, *, updates: bool) -> click.Option:
-    nothing = f"; {'0' if isinstance(attribute.kind, Number) else 'empty'}: {attribute.empty_meaning}"
+    nothing = f" ({'0' if isinstance(attribute.kind, Number) else 'empty'}: {attribute.empty_meaning})"
     help_text = f"{attribute.meaning}{nothing if attribute.empty_meaning else ''}."
     declared = [f"--{attribute.name}", attribute.name]
     match attribute.kind:

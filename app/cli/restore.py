@@ -35,13 +35,13 @@ class RestoreCommand(Command):
 @click.option(
     "--other-secret-key",
     is_flag=True,
-    help="Restore although SECRET_KEY is another one: stored secrets cannot be read, and links in mails that were sent "
-    "lead nowhere.",
+    help="Restore even if SECRET_KEY differs. Stored secrets then become unreadable, and links in mails that were sent "
+    "stop working.",
 )
 @json_option
 @with_appcontext
 def command(file: Path, other_secret_key: bool, as_json: bool) -> None:
-    """Restore the backup FILE into the empty database of the settings. What it would send is held."""
+    """Restore the backup FILE into an empty database. Messages that it would send are held."""
     with _errors(file), parts_of() as begin:
         restored = restore_backup(services(), file, any_secret_key=other_secret_key, begin=begin)
     if as_json:
@@ -65,17 +65,17 @@ def _print(restored: RestoreReport) -> None:
     database = without_credentials(services().settings.database_url)
     echo(f"restored {counted(restored.manifest.rows, 'row')} of {timestamp(restored.manifest.taken)} into {database}")
     if restored.secret_key:
-        echo("took SECRET_KEY from the backup; the one that was here is beside it in DATA_DIR")
+        echo("took SECRET_KEY from the backup; the previous key is kept in DATA_DIR")
     if restored.settled:
-        echo(f"wrote {counted(restored.settled, 'outcome')} that journals of the backup or of this machine knew")
+        echo(f"wrote {counted(restored.settled, 'outcome')} from the journals of the backup or of this machine")
     if restored.audit_breaks:
         first = restored.audit_breaks[0]
-        echo(f"the audit log of the backup is not as it was sealed, first at {first}: `{COMMAND_LINE} audit verify`")
+        echo(f"the audit log of the backup was changed, first at {first}: run `{COMMAND_LINE} audit verify`")
     held = restored.messages - restored.settled
     runs, webhooks = counted(restored.runs, "run"), counted(restored.webhooks, "webhook")
     echo(f"held: {counted(held, 'message')}, {runs} of automations, {webhooks}")
     if held or restored.runs or restored.webhooks:
-        echo(f"They are not sent until you release them: see `{COMMAND_LINE} holds list`.")
+        echo(f"They are not sent until you release them. See `{COMMAND_LINE} holds list`.")
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def _errors(file: Path) -> Iterator[None]:
     except (CopyError, MigrationError) as error:
         raise Unavailable(f"nothing was restored: {error}") from None
     except OutcomeNotKnown as error:
-        unknown = "all of it was restored, or nothing: repeat the command, which goes on or says that it is done"
+        unknown = "either everything or nothing was restored; repeat the command to find out or to finish"
         raise Unavailable(f"the connection was lost at the very end: {error}; {unknown}") from None
     except OSError as error:
         raise WrongValue(f"{error.filename or file}: {error.strerror or error}") from None
@@ -101,6 +101,6 @@ def _not_empty(error: DatabaseNotEmpty) -> str:
     database = without_credentials(services().settings.database_url)
     if before := restored_before(services().database):
         name, moment = before
-        done = f"{name} was restored into it at {timestamp(moment)}, all of it, and what it would send is held"
+        done = f"{name} was completely restored into it at {timestamp(moment)}, and what it would send is held"
         return f"the database {database} is not empty: {done} (`{COMMAND_LINE} holds list`)"
     return f"the database {database} is not empty: {error}; restore into an empty one"

@@ -27,15 +27,15 @@ from app.maintenance.stored_secrets import (
 from app.secret_keys import SecretKeys, generated_keys, short_fingerprint
 from app.services import Services
 
-group = Group("secrets", help="SECRET_KEY and its fallbacks, by their fingerprints.")
+group = Group("secrets", help="SECRET_KEY and its fallbacks, shown as fingerprints.")
 UNKNOWN_KEY = "unknown"
 WARNING = """\
-Everything that was made under the key {key} becomes invalid, and stays so:
-- links and opt-out links in mails that were sent, and the addresses to which their bounces come
-- addresses for reports in the DNS of sending domains, and the Kannel URL, unless you have renewed them
-- backups that were made while it was in use, unless they contain it (they do by default)
-- searches by address in entries of the audit log that were made while it was in use
-- idempotency keys of requests with secret values: those that are repeated get a conflict\
+Everything that was made with the key {key} becomes invalid for good:
+- links, opt-out links and bounce addresses of mails that were sent
+- report addresses in the DNS of sending domains, and the Kannel URL, unless you have renewed them
+- backups that were made while the key was in use, unless they contain it (they do by default)
+- searches by address for audit log entries that were made while the key was in use
+- idempotency keys of requests with secret values: a repeated request gets a conflict\
 """
 
 
@@ -86,7 +86,7 @@ def _one_line() -> Iterator[None]:
 
 @group.runs("status", "installation")
 def status(parts: Services) -> list[Row]:
-    """Show the keys, which processes sign with each, and how many stored secrets are encrypted under each."""
+    """Show the keys, the processes that sign with each, and the number of stored secrets encrypted under each."""
     keys = _keys()
     return _rows(keys, count_secrets(parts.database, keys))
 
@@ -97,14 +97,14 @@ def _print_rotation(done: Rotation, as_json: bool) -> None:
     print_done(f"encrypted {written} under {'a new key' if done.is_new else 'SECRET_KEY'}, {new}", facts, as_json)
     if unreadable := done.stored.unreadable.total():
         left = counted(unreadable, "stored secret")
-        echo(f"left as they are, encrypted under a key that is not listed: {left}", err=True)
+        echo(f"left unchanged, because they are encrypted under an unknown key: {left}", err=True)
     if not as_json:
-        echo("the keys before stay valid for what was made under them; processes sign with the new one once restarted")
+        echo("the old keys stay valid for existing data; processes sign with the new key after a restart")
 
 
 @group.runs("rotate", "installation", _print_rotation)
 def rotate_(parts: Services) -> Rotation:
-    """Encrypt all stored secrets under SECRET_KEY, after replacing it by a new one where it was generated."""
+    """Encrypt all stored secrets under SECRET_KEY. A generated SECRET_KEY is replaced by a new one first."""
     with _one_line(), progress("encrypting", None) as advance:
         return rotate(parts, Progress(lambda line: echo(line, err=True), advance))
 
@@ -116,12 +116,12 @@ def retire_(parts: Services, key: str, yes: bool) -> CommandResult:
     """Forget a former key once no stored secret is encrypted under it: what was made under it becomes invalid."""
     matches = [secret_key for secret_key in _keys() if short_fingerprint(secret_key) == key]
     if not matches:
-        raise WrongValue(f"there is no key {key!r}; `{COMMAND_LINE} secrets status` shows them")
+        raise WrongValue(f"there is no key {key!r}; `{COMMAND_LINE} secrets status` shows all keys")
     with _one_line():
         check_retirable(parts, matches[0])
         if not yes:
             echo(WARNING.format(key=key), err=True)
-            click.confirm("Retire it?", abort=True, err=True)
+            click.confirm("Retire this key?", abort=True, err=True)
         is_gone = retire(parts, matches[0])
     line = f"retired {key}" if is_gone else f"{key} can be removed from SECRET_KEY_FALLBACKS of all processes"
     return CommandResult(line, {"key": key, "retired": is_gone})

@@ -17,9 +17,9 @@ from app.seed import SeedError, load_seed
 @json_option
 @with_appcontext
 def command(file: Path, as_json: bool) -> None:
-    """Create and change accounts, lists, messages and so on as FILE (YAML or JSON) describes them.
+    """Create or change accounts, lists, messages and other objects as described in FILE (YAML or JSON).
 
-    An invalid file changes nothing, and neither does loading the same file again.
+    An invalid file changes nothing. Loading the same file again changes nothing.
     """
     try:
         report = load_seed(services(), file)

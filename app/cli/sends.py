@@ -58,7 +58,7 @@ from app.sends.pauses.pause import Subject, find_pause, pause, resume, subject_o
 from app.sends.pauses.read import ShownPause, list_pauses
 from app.services import Services
 
-group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
+group = Group("sends", help="Recipients of sends. UUID is the uuid in the response to the send.")
 group.add_command(bulk_actions.group)
 
 # `flask sends explain`: why a message did not arrive, and the commands that mend it
@@ -68,11 +68,11 @@ group.add_command(bulk_actions.group)
 @group.reads("explain", "installation")
 @click.argument("uuid_or_address", metavar="UUID|ADDRESS")
 @click.option(
-    "--limit", type=click.IntRange(1), default=1, show_default=True, help="How many messages to an address to explain."
+    "--limit", type=click.IntRange(1), default=1, show_default=True, help="Number of messages to an address to explain."
 )
 @accounts_option
 def explain(session: Session, uuid_or_address: str, limit: int, account: str | None) -> CommandResult:
-    """Say why a message did not arrive and what to do: of a uuid, or of the newest messages to an address."""
+    """Explain why a message did not arrive and what to do. For an address, explain its newest messages."""
     if UUID.fullmatch(uuid_or_address):
         message = _message(session, uuid_or_address)
         return CommandResult("\n".join(_lines_of_message(message)), _facts_of_message(message))
@@ -104,11 +104,11 @@ class _AddressExplanation:
         if named:
             yield f"account {self._account.name}:"
         if not self._messages:
-            yield f"No message to {self._address.key} is in the history."
+            yield f"The history has no message to {self._address.key}."
         for message in self._messages:
             yield from _lines_of_message(message)
         if self._now:
-            yield "A further message would meet this:"
+            yield "A new message would be affected by this:"
             yield from _lines(self._now)
 
     def facts(self) -> Row:
@@ -202,7 +202,7 @@ def export(
     account: str | None,
     as_json: bool,
 ) -> None:
-    """Write the recipients of an account's sends to a CSV file, all or those that match; - is standard output."""
+    """Write the recipients of an account's sends to a CSV file, all or only the matching ones. - is stdout."""
     pairs, states = pairs_of(filters), tuple(RecipientState) if state is None else (RecipientState(state),)
     with services().database.read() as session:
         chosen = find_account(session, account)
@@ -265,8 +265,8 @@ def list_(
     limit: int,
     account: str | None,
 ) -> list[Row]:
-    """Show the recipients of an account's sends, or of each account's, the newest first; those that match filters, such
-    as group_id=5."""
+    """Show the recipients of sends of one account or of all accounts, newest first. Filters, such as group_id=5, select
+    recipients."""
     kind = None if to is None else address_kind(to)
     pairs, states = pairs_of(filters), tuple(RecipientState) if state is None else (RecipientState(state),)
     if group_:
@@ -297,7 +297,7 @@ def _print_recipient(row: Row, as_json: bool) -> None:
 @group.reads("show", "installation", _print_recipient)
 @click.argument("uuid")
 @click.option(
-    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="Number of steps to show, the latest ones."
+    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="Number of latest steps to show."
 )
 def show(session: Session, uuid: str, limit: int) -> Row:
     """Show a recipient with its timeline and the notes for the operator."""
@@ -320,8 +320,8 @@ def show(session: Session, uuid: str, limit: int) -> Row:
 def retry(
     parts: Services, *, targets: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
 ) -> Row | CommandResult | Preview:
-    """Requeue a recipient that has bounced or failed, or an uncertain one without waiting; or all of an account that
-    match filters, such as state=failed group_id=5."""
+    """Send again to a bounced, failed or uncertain recipient, or to all recipients of an account that match filters,
+    such as state=failed group_id=5."""
     if len(targets) > 1 or "=" in targets[0]:
         return ask_for_all(parts, RETRY, targets, account=account, dry_run=dry_run, yes=yes)
     if dry_run:
@@ -338,11 +338,11 @@ def retry(
 def subject_options(command: Any) -> Any:
     """What is paused: the options of `pause` and `resume`."""
     for option in (
-        click.option("--everywhere", is_flag=True, help="The domain, for all accounts."),
+        click.option("--everywhere", is_flag=True, help="Pause the domain for all accounts."),
         click.option("--domain", metavar="DOMAIN", help="Only mail to addresses of this domain."),
-        click.option("--list", "list_", metavar="NAME|ID", help="Only what is sent to this list."),
+        click.option("--list", "list_", metavar="NAME|ID", help="Only messages to this list."),
         click.option(
-            "--account", metavar="NAME|ID", help="Only what this account sends; not needed when there is only one."
+            "--account", metavar="NAME|ID", help="Only messages of this account. Optional if there is only one account."
         ),
     ):
         command = option(command)
@@ -353,7 +353,7 @@ def _subject(
     session: Session, *, account: str | None, list_: str | None, domain: str | None, everywhere: bool
 ) -> Subject:
     if everywhere and (account is not None or list_ is not None):
-        raise WrongValue("--everywhere goes with --domain alone: it is about all accounts")
+        raise WrongValue("--everywhere needs --domain and no other option, because it applies to all accounts")
     chosen = None if everywhere else find_account(session, account)
     return subject_of(session, chosen, list_=list_, domain=domain)
 
@@ -382,8 +382,8 @@ def _subject_row(session: Session, subject: Subject, paused: SendPause) -> Row:
 @subject_options
 @click.option("--reason", metavar="TEXT", help="Why; the list of pauses shows it.")
 def pause_(transaction: Transaction, *, reason: str | None, **options: Any) -> Row:
-    """Send nothing of an account, to a list, or to a domain until `resume`. Sends are accepted and wait; what is being
-    handed over is finished."""
+    """Pause sending of an account, to a list or to a domain, until `resume`. Sends are still accepted, but their
+    messages wait. Messages that are being handed over are still delivered."""
     subject = _subject(transaction, **options)
     return _subject_row(transaction, subject, pause(transaction, subject, reason))
 
@@ -391,7 +391,7 @@ def pause_(transaction: Transaction, *, reason: str | None, **options: Any) -> R
 @group.writes("resume", "installation")
 @subject_options
 def resume_(transaction: Transaction, **options: Any) -> Row:
-    """End a pause: what waits is sent, each message in its turn."""
+    """End a pause. Waiting messages are sent in their order."""
     subject = _subject(transaction, **options)
     paused = find_pause(transaction, subject)
     ended = resume(transaction, paused)

@@ -42,8 +42,8 @@ def _what_to_do(finding: Finding) -> str:
 @with_appcontext
 @click.pass_context
 def command(ctx: click.Context, check: bool, as_json: bool) -> None:
-    """Show what needs attention, how many messages are due, in flight or uncertain, how many events wait, and for how
-    long, over all accounts."""
+    """Show what needs attention. Then show how many messages are due, in flight or uncertain, how many events wait, and
+    for how long, over all accounts."""
     if as_json:
         overview = _required_overview()
         print_json({**_figures(overview), "refusals": _refusals(overview)})

@@ -51,7 +51,7 @@ MODELS: dict[str, Model] = {"unsubscribed": Unsubscriber, "blocked": BlockedAddr
 def export(
     file: str, *, delimiter: str | None, encoding: str | None, state: str | None, account: str | None, as_json: bool
 ) -> None:
-    """Write the suppressed addresses of an account to a CSV file; - is standard output."""
+    """Write the suppressed addresses of an account to a CSV file. Use - for standard output."""
     states = tuple(MODELS) if state is None else (state,)
     with services().database.read() as session:
         account_id = find_account(session, account).id
@@ -96,7 +96,7 @@ FORGOTTEN_ADDRESS = "forgotten"
 """What is shown in place of an address of which only a digest is kept (docs/privacy.md#what-is-kept)."""
 
 
-list_option = click.option("--list", "list_", metavar="NAME|ID", help="In this list; account-wide by default.")
+list_option = click.option("--list", "list_", metavar="NAME|ID", help="For this list. Default: account-wide.")
 
 
 def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
@@ -137,7 +137,7 @@ def _entries_of(session: Session, account_id: int, address: str) -> list[Row]:
 @click.option("--state", type=click.Choice(("unsubscribed", "blocked")), help="Only addresses in this state.")
 @limit_option
 def list_(session: Session, account: Account, state: str | None, limit: int) -> list[Row]:
-    """Show suppressed addresses, the newest first; those without a list are unsubscribed account-wide."""
+    """Show suppressed addresses, newest first. Addresses without a list are unsubscribed account-wide."""
     return [
         row
         for entry_state in MODELS
@@ -173,9 +173,9 @@ def unsubscribe(transaction: Transaction, account: Account, address: str, list_:
 @list_option
 @account_option
 def resubscribe(transaction: Transaction, address: str, list_: str | None, account: str | None) -> CommandResult:
-    """Resubscribe an email address or a mobile number: to a list and account-wide, or without a list account-wide
-    only. Its contacts are updated, and webhooks receive events. If something else still suppresses the address, it is
-    printed with the command that removes it."""
+    """Resubscribe an email address or a mobile number to a list and account-wide. Without a list, resubscribe it
+    account-wide only. Its contacts are updated, and webhooks receive events. If something else still suppresses the
+    address, it is printed with the command that removes it."""
     account_id = find_account(transaction, account).id
     list_id, key = _list_id(transaction, account_id, list_), services().settings.secret_key
     changed = remove_unsubscribed(transaction, key, account_id, _normalized(address), list_id)
@@ -215,7 +215,7 @@ def _is_filter(text: str) -> bool:
 @click.argument("address")
 @click.option("--reason", default="blocked by hand", show_default=True, help="Why; the suppression shows it.")
 def block(transaction: Transaction, account: Account, address: str, reason: str) -> CommandResult:
-    """Block an email address or a mobile number: nothing is sent to it from any list."""
+    """Block an email address or a mobile number. It gets no messages from any list."""
     add_blocked(transaction, services().settings.secret_key, account.id, _normalized(address), reason)
     return CommandResult(f"{address} is blocked", {"address": address, "blocked": True})
 
@@ -228,7 +228,7 @@ def block(transaction: Transaction, account: Account, address: str, reason: str)
 def unblock(
     parts: Services, *, targets: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
 ) -> CommandResult | Preview:
-    """Unblock an email address or a mobile number; or all that an account has blocked and that match filters, such as
+    """Unblock an email address or a mobile number, or all blocked addresses of an account that match filters, such as
     reply="Relay access denied"."""
     if len(targets) > 1 or _is_filter(targets[0]):
         return ask_for_all(parts, UNBLOCK, targets, account=account, dry_run=dry_run, yes=yes)

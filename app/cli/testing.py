@@ -16,7 +16,10 @@ from app.db.models import Account, ApiKey, Base, CapturedMessage, Contact, List,
 from app.maintenance.account_deletion import delete_test_account, rows_to_delete
 from app.services import Services
 
-group = Group("test-account", help="The account in which test keys work, with copies of what their account has.")
+group = Group(
+    "test-account",
+    help="Test accounts. Test keys work in a test account, which has copies of the objects of its account.",
+)
 
 COUNTED_MODELS: dict[str, type[Base]] = {
     "keys": ApiKey,
@@ -55,21 +58,21 @@ def list_(session: Session) -> list[Row]:
 
 @group.reads("show")
 def show(session: Session, account: Account) -> Row:
-    """Show the test account of an account, and how much is in it."""
+    """Show the test account of an account and the number of its objects."""
     return _row(session, find_test_account(session, account))
 
 
 @group.writes("refresh")
 def refresh(transaction: Transaction, account: Account) -> Row:
-    """Bring its copies up to date: settings, domains, sms senders, messages, lists with their fields."""
+    """Update the copies in the test account: settings, domains, sms senders, messages, and lists with their fields."""
     owner = transaction.get_one(Account, find_test_account(transaction, account).test_of)
     return _row(transaction, refreshed_test_account(transaction, owner))
 
 
 @group.runs("delete")
-@click.confirmation_option(prompt="Delete the test account with its keys and everything that they have made?")
+@click.confirmation_option(prompt="Delete the test account, its keys and everything created with them?")
 def delete(parts: Services, account: Account) -> CommandResult:
-    """Delete it with its keys and webhooks and everything that they have made; run again if interrupted."""
+    """Delete the test account, its keys and webhooks, and everything created with them. If interrupted, repeat it."""
     with parts.database.read() as session:
         test_account = find_test_account(session, account)
         total = rows_to_delete(session, test_account.id)

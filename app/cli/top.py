@@ -21,7 +21,7 @@ from app.maintenance.overview import read_overview
 RATES: dict[str, tuple[str, set[tuple[str, str]]]] = {
     "accepted": ("tms_accepted_recipients_total", set()),
     "attempts": ("tms_recipient_outcomes_total", set()),
-    "not answered by a relay": ("tms_transport_replies_total", {("reply", "none")}),
+    "unanswered by relays": ("tms_transport_replies_total", {("reply", "none")}),
     "requests": ("tms_http_requests_total", set()),
     "to webhooks": ("tms_webhook_tries_total", set()),
 }
@@ -35,7 +35,7 @@ RATES: dict[str, tuple[str, set[tuple[str, str]]]] = {
 @click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after this many looks; by default at Ctrl-C.")
 @with_appcontext
 def command(interval: float, count: int | None) -> None:
-    """Follow what needs attention, the queue, the processes, and what this host does a second."""
+    """Show continuously what needs attention, the queue, the processes, and what this host does per second."""
     parts = services()
     counts = SharedCounts(parts.settings.data_dir / "metrics", dict)
     before, began = _totals(counts), time.monotonic()
@@ -51,7 +51,7 @@ def command(interval: float, count: int | None) -> None:
         if are_complete(overview.figures):
             _print_figures(overview.figures)
         rates = {name: (after[name] - before[name]) / (ended - began) for name in RATES}
-        echo("a second, on this host: " + ", ".join(f"{rate:.1f} {name}" for name, rate in rates.items()))
+        echo("per second on this host: " + ", ".join(f"{rate:.1f} {name}" for name, rate in rates.items()))
         before, began, shown_times = after, ended, shown_times + 1
 
 

@@ -14,7 +14,7 @@ from app.db.models import Account, Route
 from app.errors import ServiceError
 from app.routing.routes import create_route, delete_route, find_route, list_routes, update_route
 
-routes_group = Group("routes", help="Routes: a message takes the first route whose conditions it meets.")
+routes_group = Group("routes", help="Routes. A message takes the first route whose conditions it meets.")
 ROUTE = NamedItem(click.argument("named", metavar="NAME"), find_route, "installation")
 TABLE_COLUMNS = ("name", "type", "position", "account", "sender_domain", "country_prefixes", "priority", "transports")
 ROW_COLUMNS = (*TABLE_COLUMNS, "creation_time", "last_modified_time")
@@ -23,14 +23,19 @@ ROW_COLUMNS = (*TABLE_COLUMNS, "creation_time", "last_modified_time")
 def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
-        click.option("--position", type=click.IntRange(1), metavar="N", help="Its place in the order of its type."),
+        click.option(
+            "--position",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Position of the route among the routes of its type.",
+        ),
         click.option("--priority", metavar="high|normal", help="Only messages of this priority."),
         click.option(
             "--country-prefix",
             "country_prefixes",
             metavar="DIGITS",
             multiple=True,
-            help="Only mobiles that begin so, such as 61; repeatable.",
+            help="Only mobile numbers that begin with these digits, such as 61. Repeatable.",
         ),
         click.option("--sender-domain", metavar="DOMAIN", help="Only emails from this domain."),
         click.option("--account", metavar="NAME|ID", help="Only messages of this account."),
@@ -55,17 +60,17 @@ def _row(session: Session, route: Route) -> Row:
 
 @routes_group.reads("list", "installation", columns(*TABLE_COLUMNS))
 def list_(session: Session) -> list[Row]:
-    """Show all routes in the order in which they are looked at."""
+    """Show all routes in the order in which they are checked."""
     return [_row(session, route) for route in list_routes(session)]
 
 
 @routes_group.writes("create", "installation")
 @click.argument("name")
 @click.argument("transports", nargs=-1, required=True)
-@click.option("--type", type=click.Choice(MESSAGE_TYPES), help="Needed only if `default` stands alone.")
+@click.option("--type", type=click.Choice(MESSAGE_TYPES), help="Required if `default` is the only transport.")
 @attribute_options
 def create(transaction: Transaction, name: str, **options: Any) -> Row:
-    """Create a route over these transports: the first one that is available sends."""
+    """Create a route over these transports. The first available transport sends."""
     made = create_route(transaction, {"name": name, **_attributes(**options)})
     wake_after(transaction)
     return _row(transaction, made)
@@ -75,10 +80,10 @@ def create(transaction: Transaction, name: str, **options: Any) -> Row:
 @click.argument("transports", nargs=-1)
 @attribute_options
 def update(transaction: Transaction, route: Route, **options: Any) -> Row:
-    """Change the transports of a route, its conditions or its position; an empty text clears a condition."""
+    """Change the transports, the conditions or the position of a route. An empty value clears a condition."""
     attributes = _attributes(**options)
     if not attributes:
-        raise ServiceError("required", field="transports", detail="name what is to change")
+        raise ServiceError("required", field="transports", detail="give at least one change")
     update_route(transaction, route, attributes)
     wake_after(transaction)
     return _row(transaction, route)
@@ -86,7 +91,7 @@ def update(transaction: Transaction, route: Route, **options: Any) -> Row:
 
 @routes_group.writes("delete", ROUTE)
 def delete(transaction: Transaction, route: Route) -> CommandResult:
-    """Delete a route; its messages, also those that wait, go where the routes after it send them."""
+    """Delete a route. Its messages, including waiting ones, follow the next matching route."""
     delete_route(transaction, route)
     wake_after(transaction)
     return CommandResult(f"deleted route {route.name}", {"name": route.name, "deleted": True})

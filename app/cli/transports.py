@@ -32,7 +32,10 @@ from app.routing.try_out import try_out
 from app.sends.outcomes.relay_refusals import try_now
 from app.services import Services
 
-group = Group("transports", help="Transports with names, beside the two in the settings; routes choose between them.")
+group = Group(
+    "transports",
+    help="Named transports, in addition to the two transports in the settings. Routes choose between them.",
+)
 group.add_command(routes_group)
 TRANSPORT = NamedItem(click.argument("named", metavar="NAME"), find_transport, "installation")
 TABLE_COLUMNS = ("name", "type", "url", "enabled", "connections", "messages_per_second", "any_account", "accounts")
@@ -47,36 +50,38 @@ def url_option(*, required: bool) -> Decorator:
         metavar="URL|-",
         required=required,
         callback=lambda _context, _parameter, url: sys.stdin.readline().strip() if url == "-" else url,
-        help="Where it sends, as EMAIL_TRANSPORT_URL or SMS_TRANSPORT_URL; `-` reads it from standard input.",
+        help="Its URL, in the form of EMAIL_TRANSPORT_URL or SMS_TRANSPORT_URL. Use - for standard input.",
     )
 
 
 def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
-        click.option("--enabled/--disabled", default=None, help="Whether messages are sent over it."),
+        click.option("--enabled/--disabled", default=None, help="Whether messages are sent over this transport."),
         click.option(
-            "--any-account/--listed-accounts", default=None, help="Whether sends of every account may name it."
+            "--any-account/--listed-accounts",
+            default=None,
+            help="Whether sends of every account can name this transport.",
         ),
         click.option(
             "--allow-account",
             "accounts",
             metavar="NAME|ID",
             multiple=True,
-            help="Sends of this account may name it; repeatable.",
+            help="Sends of this account can name this transport. Repeatable.",
         ),
         click.option(
             "--rate",
             "messages_per_second",
             type=float,
             metavar="N",
-            help="Messages per second of all workers; 0: no limit.",
+            help="Messages per second over all workers (0: no limit).",
         ),
         click.option(
             "--connections",
             type=click.IntRange(0),
             metavar="N",
-            help="Connections that one worker uses at once; 0: as the setting SEND_CONNECTIONS says.",
+            help="Connections that one worker uses at once (0: the setting SEND_CONNECTIONS).",
         ),
     ):
         command = option(command)
@@ -97,13 +102,13 @@ def _row(session: Session, transport: Transport) -> Row:
 
 @group.reads("list", "installation", columns(*TABLE_COLUMNS))
 def list_(session: Session) -> list[Row]:
-    """Show all transports; of their URLs only scheme and host."""
+    """Show all transports. Of each URL, only the scheme and the host are shown."""
     return [_row(session, transport) for transport in list_transports(session)]
 
 
 @group.reads("show", TRANSPORT)
 def show(session: Session, transport: Transport) -> Row:
-    """Show a transport; of its URL only scheme and host."""
+    """Show a transport. Of its URL, only the scheme and the host are shown."""
     return _row(session, transport)
 
 
@@ -123,11 +128,14 @@ def create(transaction: Transaction, name: str, **options: Any) -> Row:
 @group.writes("update", TRANSPORT)
 @url_option(required=False)
 @click.option(
-    "--forbid-account", metavar="NAME|ID", multiple=True, help="Sends of this account may not name it any more."
+    "--forbid-account",
+    metavar="NAME|ID",
+    multiple=True,
+    help="Sends of this account can no longer name this transport. Repeatable.",
 )
 @attribute_options
 def update(transaction: Transaction, transport: Transport, forbid_account: tuple[str, ...], **options: Any) -> Row:
-    """Change a transport; the workers use the new values with their next message."""
+    """Change a transport. The workers use the new values from their next message on."""
     update_transport(transaction, services().settings.secret_keys, transport, _attributes(**options))
     set_allowed(transaction, transport, forbid_account, allowed=False)
     try_now(transaction, RelayRefusal.transport == transport.name)
@@ -137,7 +145,7 @@ def update(transaction: Transaction, transport: Transport, forbid_account: tuple
 
 @group.writes("delete", TRANSPORT)
 def delete(transaction: Transaction, transport: Transport) -> CommandResult:
-    """Delete a transport that neither a route nor a waiting message names."""
+    """Delete a transport. No route and no waiting message may name it."""
     delete_transport(transaction, transport)
     wake_after(transaction)
     return CommandResult(f"deleted transport {transport.name}", {"name": transport.name, "deleted": True})
@@ -154,10 +162,10 @@ def _print_trial(row: Row, as_json: bool) -> None:
 @click.option(
     "--to", metavar="ADDRESS", required=True, help="The email address or mobile number that gets the message."
 )
-@click.option("--from", "sender", metavar="ADDRESS", help="The sender; by default that of the only account.")
+@click.option("--from", "sender", metavar="ADDRESS", help="The sender. Default: the sender of the only account.")
 def test(parts: Services, name: str, to: str, sender: str | None) -> Row:
-    """Send a real message over a transport, or over `default`, and tell how it went; the exit code is 1 unless the
-    message was accepted."""
+    """Send a real test message over a transport, or over `default`, and show the result. Exit with 1 unless the message
+    was accepted."""
     with parts.database.read() as session:
         type_, url = _type_and_url(session, name, to)
         sender = sender or _default_sender(session, type_)
@@ -184,7 +192,7 @@ def _type_and_url(session: Session, name: str, to: str) -> tuple[str, str]:
     transport = find_transport(session, name)
     url = url_of(settings.secret_keys, transport)
     if url is None:
-        raise ServiceError("invalid_url", field="url", detail="it was stored under another SECRET_KEY; set it again")
+        raise ServiceError("invalid_url", field="url", detail="it was stored with another SECRET_KEY; set it again")
     return transport.type, url
 
 
@@ -192,5 +200,5 @@ def _default_sender(session: Session, type_: str) -> str:
     accounts = all_accounts(session)
     address = accounts[0].default_from_address if type_ == "email" and len(accounts) == 1 else None
     if not address:
-        raise ServiceError("required", field="from", detail="name the sender with --from")
+        raise ServiceError("required", field="from", detail="give the sender with --from")
     return address

@@ -62,9 +62,9 @@ def _delivery_row(delivery: WebhookAttempt, names: tuple[str, ...]) -> Row:
 
 @group.writes("test", WEBHOOK)
 def test_(transaction: Transaction, webhook: Webhook) -> CommandResult:
-    """Send a test event to a webhook, signed as all are, behind the events that wait for it."""
+    """Send a signed test event to a webhook, after its waiting events."""
     send_test(transaction, webhook)
-    showing = f"`{COMMAND_LINE} webhooks deliveries` shows what becomes of it"
+    showing = f"`{COMMAND_LINE} webhooks deliveries` shows its delivery"
     said = f"a test event waits for {webhook.url}; {showing}"
     return CommandResult(said, {"id": webhook.id, "url": webhook.url, "events": 1})
 
@@ -82,19 +82,19 @@ def _print_delivery(row: Row, as_json: bool) -> None:
         return
     events = row["body"]["events"]
     print_row({name: row[name] for name in ROW_COLUMNS}, as_json, texts=("answer",))
-    echo("events:" if len(events) == row["events"] else f"events, of which {len(events)} are still kept:")
+    echo("events:" if len(events) == row["events"] else f"events, {len(events)} still kept:")
     print_json(events)
 
 
 @group.reads("delivery", DELIVERY, _print_delivery)
 def delivery_(session: Session, delivery: WebhookAttempt) -> Row:
-    """Show a request to a webhook, named by its id or batch_id: its events, as far as they are kept, and the answer."""
+    """Show a request to a webhook: its answer, and its events if they are kept. DELIVERY is its id or batch_id."""
     return {**_delivery_row(delivery, ROW_COLUMNS), "body": {"events": events_of(session, delivery)}}
 
 
 @group.writes("redeliver", DELIVERY)
 def redeliver_(transaction: Transaction, delivery: WebhookAttempt) -> CommandResult:
-    """Send the events of a request again, to the same webhook, behind the events that wait for it."""
+    """Send the events of a request again to the same webhook, after its waiting events."""
     events = redeliver(transaction, delivery)
     facts = {"id": delivery.id, "webhook_id": delivery.webhook_id, "redelivered": events}
     return CommandResult(_wait_again(events), facts)
@@ -110,16 +110,18 @@ def _moment(_context: object, _parameter: object, text: str | None) -> datetime 
     try:
         return instant_span(text, None)[0]
     except ValueError:
-        raise WrongValue(f"--since: {text!r} is no time such as 2026-01-31T10:00:00Z, and no date") from None
+        raise WrongValue(f"--since: {text!r} is not a date or a time such as 2026-01-31T10:00:00Z") from None
 
 
 @group.writes("replay", WEBHOOK)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Maximum number of events.")
-@click.option("--since", metavar="TIME", callback=_moment, help="All that were sent to it since then, in UTC.")
+@click.option(
+    "--since", metavar="TIME", callback=_moment, help="All events that were sent to it since this time, in UTC."
+)
 def replay_(transaction: Transaction, webhook: Webhook, last: int | None, since: datetime | None) -> CommandResult:
     """Send again what a webhook has accepted, as far back as it is kept: the last events, or all since a time."""
     if (last is None) == (since is None):
-        raise WrongValue("give either --last or --since")
+        raise WrongValue("use either --last or --since")
     replayed = replay_since(transaction, webhook, since) if since else replay(transaction, webhook, last or 0)
     return CommandResult(_wait_again(replayed), {"id": webhook.id, "url": webhook.url, "replayed": replayed})
 
@@ -129,10 +131,10 @@ event_option = click.option(
     "events",
     multiple=True,
     metavar="NAME",
-    help="Only these events, such as recipient.bounced, or all of an object, such as recipient; may be repeated.",
+    help="Only these events, such as recipient.bounced, or all events of an object, such as recipient. Repeatable.",
 )
 lists_option = click.option(
-    "--list", "lists", multiple=True, metavar="NAME|ID", help="Only events of these lists; may be repeated."
+    "--list", "lists", multiple=True, metavar="NAME|ID", help="Only events of these lists. Repeatable."
 )
 
 
@@ -155,24 +157,26 @@ def _row(session: Session, webhook: Webhook, pending: dict[int, int]) -> Row:
 
 @group.reads("list", "all accounts")
 def list_(session: Session, account: Account) -> list[Row]:
-    """Show the webhooks of an account, or of all."""
+    """Show the webhooks of one account or of all accounts."""
     pending = pending_events(session, account.id)
     return [_row(session, webhook, pending) for webhook in list_webhooks(session, account.id)]
 
 
 @group.reads("show", WEBHOOK)
 def show(session: Session, webhook: Webhook) -> Row:
-    """Show a webhook, named by its URL or id."""
+    """Show a webhook. WEBHOOK is its URL or id."""
     return _row(session, webhook, pending_events(session, webhook.account_id))
 
 
 @group.runs("create")
 @click.argument("url")
-@click.option("--secret-id", metavar="ID", help="Key id of the signing secret; k1 by default.")
-@click.option("--secret", help="The signing secret, 32 bytes or more; generated and shown once by default.")
+@click.option("--secret-id", metavar="ID", help="Key id of the signing secret. Default: k1.")
+@click.option(
+    "--secret", help="The signing secret, 32 bytes or more. Default: a generated secret, which is shown only once."
+)
 @event_option
 @lists_option
-@click.option("--test", is_flag=True, help="For the events of test keys, and no others.")
+@click.option("--test", is_flag=True, help="Receive only the events of test keys.")
 def create(
     parts: Services,
     account: Account,
@@ -184,7 +188,7 @@ def create(
     lists: Sequence[str],
     test: bool,
 ) -> Row:
-    """Register a URL for events from now on: for all, or for those that are chosen."""
+    """Register a URL that receives all future events, or only the chosen ones."""
     signer = (secret_id or new_key_id([]), secret or new_secret())
     checked = checked_url(parts.settings, url)
     with parts.database.write() as transaction:
@@ -201,8 +205,8 @@ def _list_ids(session: Session, account_id: int, names: Sequence[str]) -> list[i
 @group.writes("update", WEBHOOK)
 @event_option
 @lists_option
-@click.option("--all-events", is_flag=True, help="Events of all kinds again.")
-@click.option("--all-lists", is_flag=True, help="Events of all lists again, and those without a list.")
+@click.option("--all-events", is_flag=True, help="Receive events of all kinds again.")
+@click.option("--all-lists", is_flag=True, help="Receive events of all lists again, and events without a list.")
 def update(
     transaction: Transaction,
     webhook: Webhook,
@@ -212,9 +216,9 @@ def update(
     all_events: bool,
     all_lists: bool,
 ) -> Row:
-    """Choose which events a webhook receives from now on; those that wait are still sent."""
+    """Choose which events a webhook receives from now on. Waiting events are still sent."""
     if (all_events and events) or (all_lists and lists):
-        raise WrongValue("--all-events excludes --event, and --all-lists excludes --list")
+        raise WrongValue("use either --all-events or --event, and either --all-lists or --list")
     kinds = None if all_events else events or webhook.chosen_events
     ids = None if all_lists else _list_ids(transaction, webhook.account_id, lists) or webhook.chosen_lists
     choose_events(transaction, webhook, kinds, ids)
@@ -222,10 +226,12 @@ def update(
 
 
 @group.writes("rotate", WEBHOOK)
-@click.option("--secret-id", metavar="ID", help="Key id of the new secret; by default the next free one of k1, k2, …")
-@click.option("--secret", help="The new secret, 32 bytes or more; generated and shown once by default.")
+@click.option("--secret-id", metavar="ID", help="Key id of the new secret. Default: the next free id of k1, k2, …")
+@click.option(
+    "--secret", help="The new secret, 32 bytes or more. Default: a generated secret, which is shown only once."
+)
 def rotate(transaction: Transaction, webhook: Webhook, secret_id: str | None, secret: str | None) -> Row:
-    """Add a signing secret; the others also sign until they are removed."""
+    """Add a signing secret. Existing secrets keep signing until you remove them."""
     key_id, new_secret = rotate_secret(transaction, services().settings, webhook, secret_id, secret)
     return {"id": webhook.id, "url": webhook.url, "secret_id": key_id, "secret": new_secret}
 
@@ -241,6 +247,6 @@ def remove_secret_(transaction: Transaction, webhook: Webhook, secret_id: str) -
 
 @group.writes("delete", WEBHOOK)
 def delete(transaction: Transaction, webhook: Webhook) -> CommandResult:
-    """Delete a webhook with the events that wait for it."""
+    """Delete a webhook and its waiting events."""
     delete_webhook(transaction, webhook)
     return CommandResult(f"deleted webhook {webhook.url}", {"id": webhook.id, "url": webhook.url, "deleted": True})

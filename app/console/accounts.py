@@ -21,30 +21,30 @@ from app.names import CONTROL, LONGEST_NAME
 PATH = "/console/accounts"
 TEXTS = {
     "name": "Name",
-    "owner_email": "Address of the owner",
-    "default_from_name": "Name of the sender of mail without one",
-    "default_from_address": "Address of the sender of mail without one",
-    "brand_name": "Name on pages for recipients; empty: that of the account",
-    "brand_colour": "Colour of these pages, such as #0a66c2",
-    "time_zone": "Time zone of the times in messages, such as Australia/Brisbane; empty: UTC",
-    "rate_limit": "Requests of each key, such as 100/minute; empty: as the settings say",
+    "owner_email": "Owner's email address",
+    "default_from_name": "Default sender name",
+    "default_from_address": "Default sender address",
+    "brand_name": "Brand name on pages for recipients (empty: the name of the account)",
+    "brand_colour": "Brand colour on pages for recipients, such as #0a66c2",
+    "time_zone": "Time zone of times in messages, such as Australia/Brisbane (empty: UTC)",
+    "rate_limit": "Rate limit of each key, such as 100/minute (empty: the setting of the service)",
 }
 """Attribute -> its label."""
 RETENTIONS = {
-    "retain_content": "Content after the last outcome, such as 7d",
-    "retain_recipients": "Recipients, such as 400d",
-    "retain_captured": "Captured messages, such as 30d",
-    "retain_logs": "The log of webhook deliveries, such as 30d",
-    "retain_audit": "Entries of the audit log, such as 400d",
+    "retain_content": "Keep content after the last outcome for, such as 7d",
+    "retain_recipients": "Keep recipients for, such as 400d",
+    "retain_captured": "Keep captured messages for, such as 30d",
+    "retain_logs": "Keep the log of webhook deliveries for, such as 30d",
+    "retain_audit": "Keep the audit log for, such as 400d",
 }
 """How long something is kept; empty: as the settings say."""
 CHOICES = {"email_priority": "Priority of emails", "sms_priority": "Priority of text messages"}
 """Attributes that are `high` or `normal`."""
 SWITCHES = {
-    "owner_confirmed": "The owner has confirmed the address; until then every send is refused",
-    "track_opens": "Opens of emails are tracked",
-    "track_clicks": "Clicks in emails are tracked",
-    "machine_events": "Visits of machines cause events",
+    "owner_confirmed": "The owner has confirmed this address. Until then, all sends are refused.",
+    "track_opens": "Track opens of emails",
+    "track_clicks": "Track clicks in emails",
+    "machine_events": "Send events for visits by machines",
 }
 """Attributes that are on or off."""
 NETWORKS = "allowed_networks"
@@ -132,7 +132,7 @@ def _faults(form: Form) -> Sequence[FieldError]:
     faults = []
     for name in (*TEXTS, *RETENTIONS, *CHOICES):
         if CONTROL.search(form[name]):
-            faults.append(FieldError("invalid_string", field=name, detail="holds a control character"))
+            faults.append(FieldError("invalid_string", field=name, detail="contains a control character"))
         elif len(form[name]) > LONGEST_NAME:
             faults.append(FieldError("too_long", field=name, detail=f"has more than {LONGEST_NAME} characters"))
     return faults

@@ -36,5 +36,5 @@ def find_entry(session: Session, entry_id: int) -> dict[str, Any]:
     query = parse_collection([("id", str(entry_id))], AUDIT_ENTRIES.resource)
     entries = read_page(session, AUDIT_ENTRIES, query).items
     if not entries:
-        raise ServiceError("not_found", detail=f"There is no entry {entry_id}; entries are kept for RETAIN_AUDIT.")
+        raise ServiceError("not_found", detail=f"There is no entry {entry_id}. Entries are kept for RETAIN_AUDIT.")
     return entries[0]

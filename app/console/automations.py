@@ -160,17 +160,17 @@ MAX_CONTACTS = 100
 MAX_RUNS = 10
 """How many runs the page of a contact shows."""
 END_REASON_WORDS: Mapping[str, str] = {
-    EndReason.COMPLETED: "It has passed the last step.",
-    EndReason.STOPPED: "A step has ended it.",
-    EndReason.LEFT: "The conditions of leaving held.",
-    EndReason.DATE_PAST: "The date that it was to wait for was past.",
-    EndReason.NO_DATE: "Its contact has no date to wait for.",
-    EndReason.CONTACT_DELETED: "Its contact was deleted.",
-    EndReason.CONTACT_INACTIVE: "Its contact was not active when it was to go on.",
-    CANCEL_REASON: "It was ended by hand.",
+    EndReason.COMPLETED: "The run has completed its last step.",
+    EndReason.STOPPED: "A step ended the run.",
+    EndReason.LEFT: "The contact met the conditions for leaving.",
+    EndReason.DATE_PAST: "The date to wait for had already passed.",
+    EndReason.NO_DATE: "The contact has no date to wait for.",
+    EndReason.CONTACT_DELETED: "The contact was deleted.",
+    EndReason.CONTACT_INACTIVE: "The contact was not active when the next step was due.",
+    CANCEL_REASON: "Somebody ended the run.",
     DELETION_REASON: "The automation was deleted.",
-    FAILURE_REASON: "A fault of the service kept it from going on, each time that it was tried.",
-    DROP_REASON: "An operator has dropped it after a restore.",
+    FAILURE_REASON: "The next step failed in every attempt because of an internal error.",
+    DROP_REASON: "An operator dropped the run after a restore.",
 }
 """Reason -> why a run ended."""
 
@@ -333,24 +333,24 @@ def _why(automation: Automation, run: AutomationRun, step_names: Mapping[int, st
     if run.state == "ended":
         yield END_REASON_WORDS.get(run.reason or "", f"{run.reason}.")
     elif run.state == "held" and run.reason == RESTORE_REASON:
-        yield "It came with a backup that was restored, and is held until an operator releases it."
+        yield "The run comes from a restored backup. It is held until an operator releases it."
     elif run.state == "held":
-        yield f"It fell due at {due}, while the automation was paused, and is held until that is resumed."
+        yield f"The next step fell due at {due}, while the automation was paused. It is held until somebody resumes it."
     elif run.attempts:
         times = "once" if run.attempts == 1 else f"{run.attempts} times"
-        yield f"A fault of the service has kept it from going on {times}. It is tried again at {due}."
+        yield f"The next step has failed {times} because of an internal error. The next attempt is due at {due}."
     elif due_time <= moment:
-        yield f"It has been due since {due}, and goes on as soon as a worker comes to it."
+        yield f"The next step has been due since {due}. A worker carries it out as soon as possible."
     elif run.watched_step is not None:
         watched_name = step_names.get(run.watched_step, "")
-        event = f"the message of the step “{watched_name}” to be {run.watched_event}"
-        yield f"It waits for {event}, until {due} at the latest."
+        event = f"the message of the step “{watched_name}” is {run.watched_event}"
+        yield f"The run waits until {event}, at most until {due}."
     else:
-        yield f"It goes on at {due}."
+        yield f"The next step is due at {due}."
     if run.state == "waiting" and automation.state == "paused":
-        yield "The automation is paused: what falls due is held."
+        yield "The automation is paused. Steps that fall due are held."
     if run.state != "ended" and run.skips_next:
-        yield "Its next message, change or call is skipped, because it fell due in a pause."
+        yield "The next message, change or call is skipped, because it fell due during a pause."
 
 
 def cancel_run(transaction: Transaction, automation: Automation, run_id: int) -> None:

@@ -123,9 +123,9 @@ def addresses_of(item: Item) -> list[NormalizedAddress]:
 def _reasons(session: Session, account: Account, contact_list: ListSpec, item: Item) -> Iterator[Reason]:
     """What keeps messages of this list from the contact: two statements."""
     if not account.owner_confirmed:
-        yield Reason("The owner of the account has not confirmed the address, so every send is refused.")
+        yield Reason("The account owner has not confirmed the owner's email address. All sends are refused.")
     if not item["is_active"]:
-        yield Reason("The contact is not active, so every send to it is skipped.")
+        yield Reason("The contact is not active. Its messages are skipped.")
     addresses = addresses_of(item)
     if not addresses:
         yield Reason("The contact has no address.")
@@ -136,7 +136,7 @@ def _reasons(session: Session, account: Account, contact_list: ListSpec, item: I
     unsubscribed = {suppression.kind for suppression in suppressions if suppression.state != BLOCKED}
     for kind in ADDRESS_KINDS:
         if item[kind] is not None and not item["subscribed"][kind] and kind not in unsubscribed:
-            yield Reason(f"{item[kind]} is unsubscribed in this contact alone.")
+            yield Reason(f"{item[kind]} is unsubscribed, but only for this contact.")
 
 
 def _suppression_words(suppression: Suppression) -> str:

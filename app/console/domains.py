@@ -18,13 +18,13 @@ PATH = "/console/domains"
 MAX_DOMAINS = 200
 """Domains that a page shows, by name."""
 PURPOSES = {
-    "spf": "SPF: which servers send for the domain",
+    "spf": "SPF: the servers that send mail for the domain",
     "dkim": "DKIM: the key that signs its mail",
-    "dmarc": "DMARC: what receivers do with mail that is not signed",
-    "dmarc_reports": "DMARC reports: who may get them",
-    "tls_reports": "TLS reports: who gets them",
+    "dmarc": "DMARC: what receivers do with mail that fails the checks",
+    "dmarc_reports": "DMARC reports: who may receive them",
+    "tls_reports": "TLS reports: who receives them",
     "tracking": "Tracking host: where links lead",
-    "return_path": "Return path: where reports of bounces go",
+    "return_path": "Return path: where bounces go",
 }
 """Purpose of a record -> what it is for."""
 RECORD_KEYS = ("purpose", "name", "type", "value", "state", "found")
@@ -54,27 +54,27 @@ class ShownRecord:
         """What is missing, in words; empty for one that is right or was not looked up."""
         match self.state:
             case "missing":
-                return "Nothing of the kind is published under this name."
+                return "No such record is published under this name."
             case "unknown":
-                return "The name servers have not answered, so nothing is known."
+                return "The name servers did not answer."
             case "wrong":
                 return self._wrong()
             case "taken":
-                return "The host is another account's."
+                return "This host belongs to another account."
             case "unproven":
-                return "The host is below no verified domain of the account, and the operator has not named it."
+                return "The host is not below a verified domain of the account, and no operator has approved it."
         return ""
 
     def _wrong(self) -> str:
         if self.type != "TXT":
-            return "It leads elsewhere."
+            return "The record has another value."
         if len(self.published) > 1 and self.purpose in UNIQUE_PURPOSES:
-            return "There are several, of which receivers take none: merge them into one."
+            return "There are several records, so receivers ignore all of them. Merge them into one."
         if self.purpose == "dkim":
             return "Another key is published."
         if self.purpose in ("spf", "return_path"):
-            return f"It lacks {self.value.split()[1]}: add that to the record that is there."
-        return "There are several, of which receivers take none: leave one."
+            return f"The record lacks {self.value.split()[1]}. Add it to the published record."
+        return "There are several records, so receivers ignore all of them. Keep only one."
 
 
 @dataclass(frozen=True, slots=True)

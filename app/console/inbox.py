@@ -73,7 +73,7 @@ def read_file(folders: Iterable[Path], message_type: str, uuid: str) -> Mail | T
     content = None if path is None else _content(path)
     message = None if content is None else _message(content, message_type)
     if message is None:
-        raise ServiceError("not_found", detail="No folder of this machine has a file of this message.")
+        raise ServiceError("not_found", detail="No folder on this machine has a file of this message.")
     return message
 
 
@@ -82,7 +82,7 @@ def check_secrets(session: Session, recipient: Recipient) -> None:
     file has, and for one whose content is purged, so that nobody knows any more whether it had some."""
     purged = session.scalar(select(Send.content_purged_time).where(Send.id == recipient.send_id))
     if may_have_secrets(recipient.values, purged):
-        raise ServiceError("permission_denied", detail="The file may have secret values: operators alone see it.")
+        raise ServiceError("permission_denied", detail="The file may contain secret values. Only operators can see it.")
 
 
 def _content(path: Path) -> bytes | None:
@@ -270,40 +270,41 @@ def checks_of(mail: Mail, facts: HtmlFacts, links: Sequence[MailLink]) -> list[C
 
 
 def _headers(mail: Mail) -> Iterator[Check]:
-    yield _check("Subject", mail.header("Subject"), "there is one", "there is none")
-    signed = "it is signed (DKIM)"
-    yield _check("Signature", mail.header("DKIM-Signature"), signed, "there is none: the domain has no DKIM key")
-    without = "there is no List-Unsubscribe: mails that nobody has asked for one by one need it"
-    yield _check("Unsubscribing", mail.header("List-Unsubscribe"), "there is a List-Unsubscribe", without)
+    yield _check("Subject", mail.header("Subject"), "present", "missing")
+    unsigned = "missing: the domain has no DKIM key"
+    yield _check("DKIM signature", mail.header("DKIM-Signature"), "present", unsigned)
+    without = "List-Unsubscribe is missing: bulk mail needs it"
+    yield _check("Unsubscribe", mail.header("List-Unsubscribe"), "List-Unsubscribe is present", without)
     if mail.header("List-Unsubscribe"):
-        one_click = "there is a List-Unsubscribe-Post"
-        yield _check("Unsubscribing by one click", mail.header("List-Unsubscribe-Post"), one_click, "it is missing")
+        one_click = mail.header("List-Unsubscribe-Post")
+        present, missing = "List-Unsubscribe-Post is present", "List-Unsubscribe-Post is missing"
+        yield _check("One-click unsubscribe", one_click, present, missing)
 
 
 def _text(mail: Mail) -> Iterator[Check]:
-    yield _check("Plain text", (mail.text or "").strip(), "there is a text part", "there is none beside the HTML")
+    yield _check("Plain text", (mail.text or "").strip(), "text part present", "text part missing")
 
 
 def _html(html: str, facts: HtmlFacts) -> Iterator[Check]:
     only_images = facts.images > 0 and facts.words < FEW_WORDS
     counts = f"{facts.words} words and {facts.images} {'image' if facts.images == 1 else 'images'}"
-    yield _check("Text beside images", not only_images, counts, f"{counts}: it looks like an image without a text")
+    yield _check("Text and images", not only_images, counts, f"{counts}: too little text")
     if facts.images:
-        missing = f"{facts.without_alt} of {facts.images} have no alt"
-        yield _check("Descriptions of images", not facts.without_alt, "each image has an alt", missing)
+        missing = f"{facts.without_alt} of {facts.images} images have no alt text"
+        yield _check("Image descriptions", not facts.without_alt, "all images have an alt text", missing)
     size = len(html.encode("utf-8", "replace"))
     words = f"{-(-size // 1024)} KiB"
-    yield _check("Length of the HTML", size < LARGE_HTML, words, f"{words}: some mail programs cut it after 102 KiB")
+    yield _check("HTML size", size < LARGE_HTML, words, f"{words}: some mail programs show only the first 102 KiB")
 
 
 def _links(links: Sequence[MailLink]) -> Iterator[Check]:
     if not links:
         return
     misleading = next((link for link in links if link.misleads), None)
-    problem = f"one says {misleading.text} and leads to {misleading.target}" if misleading else ""
-    yield _check("Texts of links", misleading is None, "none names another site than it leads to", problem)
+    problem = f"a link says {misleading.text} but leads to {misleading.target}" if misleading else ""
+    yield _check("Link texts", misleading is None, "no link text names another site", problem)
     plain = sum(link.is_plain_http for link in links)
-    yield _check("Links with https", not plain, "all", f"{plain} of {len(links)} lead to http")
+    yield _check("HTTPS links", not plain, "all", f"{plain} of {len(links)} links use http")
 
 
 def _size(mail: Mail) -> Check:

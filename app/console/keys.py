@@ -19,7 +19,7 @@ from app.errors import ServiceError
 PATH = "/console/keys"
 MAX_KEYS = 200
 """Keys that the page shows, the newest first."""
-OVERLAPS = {"0": "not at all", "1": "one hour", "24": "one day", "168": "seven days", "720": "thirty days"}
+OVERLAPS = {"0": "no time: end it now", "1": "one hour", "24": "one day", "168": "seven days", "720": "thirty days"}
 """Hours for which an old secret goes on working -> in words."""
 
 
@@ -47,7 +47,7 @@ class KeyState:
             return "revoked"
         if self.key.expiry_time is not None or (self.end_time is not None and self.end_time <= now()):
             return "ended"
-        return "overlaps" if self.end_time is not None else "valid"
+        return "overlapping" if self.end_time is not None else "valid"
 
     @property
     def may_be_rotated(self) -> bool:
@@ -88,6 +88,6 @@ def overlap_of(text: str) -> timedelta:
     have."""
     if text not in OVERLAPS:
         raise ServiceError(
-            "invalid_string", field="overlap", detail=f"{text!r} is none of {', '.join(OVERLAPS)} hours."
+            "invalid_string", field="overlap", detail=f"{text!r} is not one of {', '.join(OVERLAPS)} hours."
         )
     return timedelta(hours=int(text))

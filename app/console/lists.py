@@ -104,7 +104,7 @@ def remove_list(transaction: Transaction, contact_list: ListSpec, confirmation: 
     """Deletes the list with its contacts. Raises `invalid_string` unless its name was typed, and `conflict` for
     one that is too large."""
     if confirmation != name_of(contact_list):
-        detail = f"Nothing was deleted: type the name of the list, {name_of(contact_list)}."
+        detail = f"Nothing was deleted. Enter the name of the list, {name_of(contact_list)}, to confirm."
         raise ServiceError("invalid_string", field="confirmation", detail=detail)
     _check_size(transaction, contact_list, "lists delete")
     delete_list(transaction, contact_list)
@@ -112,13 +112,13 @@ def remove_list(transaction: Transaction, contact_list: ListSpec, confirmation: 
 
 def name_of(contact_list: ListSpec) -> str:
     """The name of a list; one that somebody has stored without a name has a general one."""
-    return contact_list.name or "A list without a name"
+    return contact_list.name or "Unnamed list"
 
 
 def _check_size(transaction: Transaction, contact_list: ListSpec, command: str) -> None:
     if number_of_contacts(transaction, contact_list.id) > MAX_CONTACTS_AT_ONCE:
-        doing = f"the operator does it with `{COMMAND_LINE} {command}`"
-        detail = f"The list has more than {MAX_CONTACTS_AT_ONCE:,} contacts: {doing}."
+        doing = f"Ask an operator to run `{COMMAND_LINE} {command}`"
+        detail = f"The list has more than {MAX_CONTACTS_AT_ONCE:,} contacts. {doing}."
         raise ServiceError("conflict", detail=detail)
 
 

@@ -167,13 +167,13 @@ def _webhooks(session: Session, account_id: int) -> Sequence[WebhookRow]:
 
 def _owner_attention(account: Account) -> Iterator[Attention]:
     if not account.owner_confirmed:
-        words = "Every send is refused (account_owner_unverified): the owner has not confirmed the address."
+        words = "All sends are refused (account_owner_unverified), because the owner has not confirmed the address."
         yield Attention(words, shlex.join(["accounts", "update", account.name, "--owner-confirmed"]))
 
 
 def domain_attention(name: str, account: str, *, whose: str = "") -> Attention:
     """What an unverified domain does; `whose` says of which account, where the page shows several."""
-    words = f"Sends {whose}from {name} are refused: its DNS records have not been found."
+    words = f"Sends {whose}from {name} are refused, because its DNS records were not found."
     return Attention(words, shlex.join(["domains", "verify", name, "--account", account]))
 
 
@@ -186,10 +186,10 @@ def refusal_attention(refusal: ShownRefusal) -> Attention:
 def _webhook_attention(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
     for webhook in webhooks:
         if webhook.failures:
-            words = f"The webhook at {host_of(webhook.url)} accepts nothing: {webhook.failures} attempts have failed."
+            words = f"The webhook at {host_of(webhook.url)} is failing: {webhook.failures} attempts have failed."
             yield Attention(words, f"webhooks deliveries {webhook.id}")
         if webhook.barred not in (None, UNCHECKED_BAR):
-            words = f"The webhook at {host_of(webhook.url)} gets no events, because it was refused."
+            words = f"The webhook at {host_of(webhook.url)} was refused and gets no events."
             yield Attention(words, f"webhooks show {webhook.id}")
         if webhook.held_to is not None:
             yield Attention(f"The webhook at {host_of(webhook.url)} is held after a restore.", "holds list")
@@ -197,7 +197,7 @@ def _webhook_attention(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
 
 def _queue_attention(waiting: float | None) -> Iterator[Attention]:
     if waiting is not None and waiting > LIMITS["TmsMessagesWait"]:
-        yield Attention(f"Messages wait, the oldest for {lasting(waiting)}.", "status")
+        yield Attention(f"Messages are waiting. The oldest has been waiting for {lasting(waiting)}.", "status")
 
 
 # What the first page shows of all accounts, for operators. The figures are those that Prometheus gets, read apart

@@ -56,7 +56,7 @@ def check_confirmation(person: PersonAddress, typed: str) -> None:
     except ServiceError:
         is_same = False
     if not is_same:
-        detail = f"Nothing was removed: type the address, {person.text}."
+        detail = f"Nothing was removed. Enter the address, {person.text}, to confirm."
         raise ServiceError("invalid_string", field="confirmation", detail=detail)
 
 

@@ -157,7 +157,7 @@ def switch_transport(transaction: Transaction, services: Services, name: str, *,
 # Pausing an account, a list or a domain in the console, and going on, as `sends pause` and `sends resume` do
 # (docs/console-messages.md#queues).
 
-KINDS = {"account": "Everything of the account", "list": "What is sent to a list", "domain": "Mail to a domain"}
+KINDS = {"account": "All messages of the account", "list": "Messages to a list", "domain": "Mail to a domain"}
 """Kind -> its name in the form."""
 
 
@@ -178,9 +178,11 @@ def add_pause(transaction: Transaction, account_id: int | None, form: PauseForm)
     """Pauses it for the account; without an id for the one that the form names, and if it names none, for all. Raises
     what `subject_of` and `pause` raise, and `invalid_string` for a form that says two things."""
     if form.kind not in KINDS:
-        raise ServiceError("invalid_string", field="kind", detail="Say what to pause: an account, a list or a domain.")
+        raise ServiceError(
+            "invalid_string", field="kind", detail="Choose what to pause: an account, a list or a domain."
+        )
     if form.kind == "account" and form.of:
-        detail = f"Everything of the account, or only {form.of}? Leave the field empty, or choose a list or a domain."
+        detail = f"To pause all messages of the account, leave out {form.of}. Otherwise, choose a list or a domain."
         raise ServiceError("invalid_string", field="of", detail=detail)
     if form.kind != "account" and not form.of:
         raise ServiceError("not_empty", field="of", detail=f"Name the {form.kind}.")

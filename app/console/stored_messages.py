@@ -149,7 +149,7 @@ def values_of(text: str) -> dict[str, Any]:
         values = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
         json.dumps(values, ensure_ascii=False).encode()  # half a surrogate pair cannot be stored
     except (ValueError, RecursionError) as error:
-        raise ServiceError("invalid_object", field="values", detail=f"values: no JSON: {error}.") from None
+        raise ServiceError("invalid_object", field="values", detail=f"values: not valid JSON: {error}.") from None
     if not isinstance(values, dict):
         raise ServiceError("invalid_object", field="values", detail="values: must be a JSON object.")
     return values
@@ -157,7 +157,7 @@ def values_of(text: str) -> dict[str, Any]:
 
 def _refuse(constant: str) -> Any:
     """Refuses `NaN` and `Infinity`, which Python would read."""
-    raise ValueError(f"{constant} is no value")
+    raise ValueError(f"{constant} is not a JSON value")
 
 
 # The versions of a stored message, and what differs between two (docs/console-contents.md#stored-messages).

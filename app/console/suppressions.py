@@ -279,7 +279,9 @@ def add_suppression(transaction: Transaction, secret_key: str, account_id: int, 
     address, state = address_of(new.address), checked_state(new.state)
     if state == BLOCKED:
         if new.list:
-            raise ServiceError("unexpected_field", field="list", detail="An address is blocked for all lists.")
+            raise ServiceError(
+                "unexpected_field", field="list", detail="A block applies to all lists. Leave the list out."
+            )
         add_blocked(transaction, secret_key, account_id, address, checked_reason(new.reason))
         return
     list_id = find_by_name_or_id(transaction, List, account_id, new.list, "list").id if new.list else None
@@ -290,7 +292,7 @@ def remove_suppression(transaction: Transaction, secret_key: str, account_id: in
     """Unblocks the address, or resubscribes it: to the list of the entry, and account-wide. Raises `conflict` for a
     forgotten one."""
     if suppression.address is None:
-        raise ServiceError("conflict", detail="The address was forgotten; add it anew to change what is kept of it.")
+        raise ServiceError("conflict", detail="The address was forgotten. To change its state, add it again.")
     address = normalize_address(cast("AddressKind", suppression.kind), suppression.address)
     if suppression.state == BLOCKED:
         remove_blocked(transaction, secret_key, account_id, address)

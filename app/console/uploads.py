@@ -66,7 +66,7 @@ def read_upload(
     """Reads the file, whose columns are what was chosen, or for None what their names say. Stores nothing. Raises
     `too_long` for a large file, which can be imported in another way, and `invalid_string` for one that is no CSV."""
     if len(content) > MAX_BYTES:
-        detail = f"A file has at most {MAX_BYTES:,} bytes here; {other_way} reads longer ones."
+        detail = f"The file has more than {MAX_BYTES:,} bytes. Import it with {other_way}."
         raise ServiceError("too_long", field="file", detail=detail)
     file = io.BytesIO(content)
     try:
@@ -87,9 +87,9 @@ def _rows_of(reader: CsvReader, other_way: str) -> list[FileRow]:
     """All rows, of which there are some and not too many. Raises `UnreadableFile`."""
     rows = list(islice(reader.rows(), MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
-        raise UnreadableFile(f"the file has more than {MAX_ROWS:,} rows; divide it, or use {other_way}")
+        raise UnreadableFile(f"the file has more than {MAX_ROWS:,} rows; split it or import it with {other_way}")
     if not rows:
-        raise UnreadableFile("the file has no row below the names of its columns")
+        raise UnreadableFile("the file has no rows after the header")
     return rows
 
 
@@ -113,5 +113,5 @@ def _checked_keys(kind: Kind, head: Sequence[str], chosen: Sequence[str]) -> Seq
 def _problem(kind: Kind, keys: Sequence[str]) -> str | None:
     twice = next((key for key in keys if key != OMITTED_COLUMN and keys.count(key) > 1), None)
     if twice is not None:
-        return f"Two columns are {twice}: leave one of them out."
+        return f"Two columns have the attribute {twice}. Leave one of them out."
     return kind.missing(keys)

@@ -71,8 +71,8 @@ class WebhookState:
         if self.webhook.held_to is not None:
             return "held"
         if self.webhook.failures:
-            return "fails"
-        return "behind" if (self.waiting_seconds or 0) > BEHIND_SECONDS else "accepts"
+            return "failing"
+        return "behind" if (self.waiting_seconds or 0) > BEHIND_SECONDS else "accepting"
 
 
 def webhook_states(session: Session, account_id: int) -> Sequence[WebhookState]:
@@ -144,7 +144,7 @@ def _position(cursors: CursorScope, pairs: Pairs) -> Position | None:
     for name, value in pairs:
         position = cursors.read(value, []) if name == CURSOR else None
         if position is None:
-            detail = f"{name}: this page has no such parameter, or it was not made for this page."
+            detail = f"{name}: this page does not have this parameter, or the link belongs to another page."
             raise ServiceError("invalid_query_syntax", field=name, detail=detail)
     return position
 
@@ -205,11 +205,13 @@ def time_of(text: str) -> datetime:
     try:
         return instant_span(f"{text}{seconds}", None)[0]
     except ValueError:
-        detail = f"{text!r} is no time such as 2026-01-31T10:00, and no date."
+        detail = f"{text!r} is not a date or a time such as 2026-01-31T10:00."
         raise ServiceError("invalid_iso_date_time", field="since", detail=detail) from None
 
 
 def replay_webhook(transaction: Transaction, webhook: Webhook, since: datetime) -> None:
     """Sends it again what it was sent since then, as far as events are kept. Raises `conflict` if nothing was."""
     if not replay_since(transaction, webhook, since):
-        raise ServiceError("conflict", field="since", detail="Nothing that is still kept was sent to it since then.")
+        raise ServiceError(
+            "conflict", field="since", detail="No events that are still kept were sent to it since then."
+        )

@@ -57,7 +57,9 @@ def _flag_errors(name: str, value: Any) -> Iterator[FieldError]:
 
 def _unknown(contact_list: ListSpec, name: str) -> FieldError:
     attributes = ", ".join([*contact_list.fields_by_key, "subscribed", *FLAGS])
-    return FieldError("unexpected_field", name, detail=f"{name} is no attribute of the list's contacts: {attributes}.")
+    return FieldError(
+        "unexpected_field", name, detail=f"{name} is not an attribute of the contacts. Attributes: {attributes}."
+    )
 
 
 SUBSCRIBED_KEYS = ("subscribed.email", "subscribed.mobile")

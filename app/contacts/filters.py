@@ -156,7 +156,7 @@ def _where(condition: FilterCondition, column: Any) -> ColumnElement[bool]:
 
 
 def _contained(session: Session, field: FieldSpec, condition: FilterCondition) -> ColumnElement[bool] | None:
-    """One of these values and nothing else, for the index on all values."""
+    """The condition that a field has one of the values and nothing else, for the index on all values."""
     alternatives: Sequence[Alternative] = condition.alternatives
     if RANGES.get(field.value_type) == "date":
         alternatives = [text for alternative in alternatives for text in on_stored_text(alternative)]

@@ -60,7 +60,7 @@ def get_or_create_contacts(
 def check_mutable(contact_list: ListSpec) -> None:
     """Raises `list_not_mutable` for a system list, in which a send creates no contacts."""
     if contact_list.system:
-        detail = "list_id: this is a system list, so the recipients that are not in it cannot be created."
+        detail = "list_id: this is a system list, so recipients that are not in it cannot be created."
         raise ServiceError("list_not_mutable", field="list_id", detail=detail)
 
 

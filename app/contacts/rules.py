@@ -98,11 +98,11 @@ def check_identifiers_free(
         holders = owners.get(email_key(element.identifier), ()) if owners else ()
         owner = next((each for each in holders if each not in released), None) if holders else None
         if owner is not None:
-            detail = f"{field}: contact {owner} of this list has it already."
+            detail = f"{field}: contact {owner} of this list already has it."
             errors.append(FieldError("conflict", field, **element_location(element.index, bulk), detail=detail))
             taken.append({"contact_id": owner})
         elif element.identifier in earlier:
-            detail = f"{field}: an earlier element of this request has it already."
+            detail = f"{field}: an earlier element of this request already has it."
             errors.append(FieldError("conflict", field, **element_location(element.index, bulk), detail=detail))
             taken.append({})
         earlier.add(element.identifier)

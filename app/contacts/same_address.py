@@ -96,7 +96,7 @@ def _blocked(transaction: Transaction, ids: Sequence[int]) -> set[int]:
 
 
 def _unsubscribed(transaction: Transaction, ids: Sequence[int]) -> set[int]:
-    """Those of the contacts that become unsubscribed by an entry of the address in its new form."""
+    """Unsubscribes the contacts whose address has an entry in its new form; returns their ids."""
     applies = has_entry("email", or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == Contact.list_id))
     chosen = update(Contact).where(in_json(Contact.id, ids), Contact.subscribed_email, applies)
     flagged = chosen.values(subscribed_email=False).returning(Contact.id)

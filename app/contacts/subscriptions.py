@@ -172,7 +172,7 @@ def _keep_on_other_lists(
 def _account_wide(
     transaction: Transaction, account_id: int, addresses: Collection[NormalizedAddress]
 ) -> Collection[NormalizedAddress]:
-    """Those of the addresses that are unsubscribed from the whole account, in whatever form that is stored."""
+    """The addresses that are unsubscribed from the whole account, in whatever form that is stored."""
     is_account_wide = Unsubscriber.account_id == account_id, Unsubscriber.list_id.is_(None), entries_of(addresses)
     rows = transaction.execute(select(Unsubscriber.kind, Unsubscriber.address).where(*is_account_wide))
     return {normalize_address(cast(AddressKind, kind), key) for kind, key in rows}

@@ -38,7 +38,7 @@ def address_of(text: str) -> NormalizedAddress:
 def checked_state(text: str) -> str:
     """The state. Raises `invalid_string` for any other text."""
     if text not in STATES:
-        raise ServiceError("invalid_string", field="state", detail=f"{text!r} is none of {', '.join(STATES)}.")
+        raise ServiceError("invalid_string", field="state", detail=f"{text!r} is not one of {', '.join(STATES)}.")
     return text
 
 

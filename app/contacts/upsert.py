@@ -144,7 +144,7 @@ def _forgotten_and_suppressed(session: Session, contact_list: ListSpec, batch: S
 def identifier_of(contact_list: ListSpec) -> AddressKind:
     """The attribute that contacts are found by. Raises `ServiceError` if the list has none."""
     if contact_list.identifier is None:
-        detail = "the list has neither an Email nor a Mobile Phone field by which its contacts could be found"
+        detail = "the list has no Email or Mobile Phone field, so contacts cannot be matched"
         raise ServiceError("list_address_field_missing", collection="contacts", index=0, detail=detail)
     return contact_list.identifier
 
@@ -156,7 +156,7 @@ def key_of(kind: AddressKind, attributes: ContactAttributes) -> str:
 
 def unidentified(kind: AddressKind, index: int = 0) -> FieldError:
     """The error of an element without its identifier."""
-    detail = f"{kind} is required: contacts of this list are found by it."
+    detail = f"{kind} is required, because it identifies the contacts of this list."
     return FieldError("required", kind, "contacts", index, detail)
 
 

@@ -50,7 +50,7 @@ def _string(field: FieldSpec, value: Any) -> str:
         detail = f"{field.key} has {len(value)} characters; at most {MAX_STRING_LENGTH} are accepted."
         raise InvalidValue("too_long", detail)
     if UNSTORABLE_CHARACTER.search(value):
-        raise InvalidValue("invalid_string", f"{field.key} holds U+0000 or half a surrogate pair.")
+        raise InvalidValue("invalid_string", f"{field.key} contains U+0000 or half a surrogate pair.")
     return value
 
 
@@ -102,7 +102,7 @@ def _options(field: FieldSpec, value: Any) -> str:
     text = _string(field, value)
     if field.options and not set(text.split(",")) <= set(field.options):
         options = ", ".join(field.options)
-        detail = f"{field.key} must be some of the field's options, joined by commas without spaces: {options}."
+        detail = f"{field.key} must be options of the field, joined by commas without spaces: {options}."
         raise InvalidValue("invalid_string", detail)
     return text
 
@@ -113,7 +113,7 @@ def _date(field: FieldSpec, value: Any) -> str:
     try:
         date.fromisoformat(value)
     except ValueError:
-        raise InvalidValue("invalid_date", f"{field.key}: there is no day {value}.") from None
+        raise InvalidValue("invalid_date", f"{field.key}: {value} is not a day of the calendar.") from None
     return value
 
 
@@ -122,7 +122,7 @@ def _date_or_datetime(field: FieldSpec, value: Any) -> str:
         detail = f"{field.key} must have the form YYYY-MM-DDTHH:MM:SS or YYYY-MM-DD."
         raise InvalidValue("invalid_iso_date_time", detail)
     if not _is_moment(value):
-        raise InvalidValue("invalid_date_time", f"{field.key}: there is no moment {value}.")
+        raise InvalidValue("invalid_date_time", f"{field.key}: {value} is not a valid date and time.")
     return value
 
 
@@ -144,7 +144,7 @@ def _number(field: FieldSpec, value: Any) -> int | float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise InvalidValue("invalid_number", f"{field.key} must be a number that fits into 64 bits.")
+        raise InvalidValue("invalid_number", f"{field.key} must be a number that fits in 64 bits.")
     return number
 
 

@@ -41,7 +41,7 @@ def check_is_text(file: BinaryIO) -> None:
     start = file.read(START_BYTES)
     what = next((what for mark, part, what in FOREIGN_SIGNATURES if start.startswith(mark) and part in start), None)
     if what is not None:
-        mended = "unpack it, and import the CSV" if "packed" in what else "save it as CSV UTF-8, and import that"
+        mended = "unpack it and import the CSV" if "packed" in what else "save it as CSV UTF-8 and import the saved"
         raise UnreadableFile(f"the file is {what}, not CSV: {mended} file")
 
 
@@ -239,7 +239,7 @@ class CsvReader:
         for row in self._parsed_rows():
             size = len(row.cells)
             if size > width:
-                yield row._replace(problem=f"has {size} cells, the head has {width}")
+                yield row._replace(problem=f"has {size} cells, but the header has {width}")
             elif row.problem is None and size < width:
                 yield row._replace(cells=[*row.cells, *[""] * (width - size)])
             else:
@@ -273,7 +273,7 @@ class CsvReader:
             self._length += len(line)
             if self._length > LONGEST_ROW:
                 many = f"more than {LONGEST_ROW:,} characters"
-                raise UnreadableFile(f"line {self._line}: the row has {many}. Is a quote in it never closed?")
+                raise UnreadableFile(f"line {self._line}: the row has {many}. Check it for a missing closing quote")
             yield line
 
     def parsed_alone(self, text: str) -> list[str]:

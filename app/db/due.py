@@ -102,8 +102,8 @@ class Queue:
         return is_waiting if value is None else (*is_waiting, entry.priority == value)
 
     def oldest(self, given: FromClause, priority: str, *names: str) -> Select[Any]:
-        """These columns of the due entries of a given account and that priority that are not before the given position,
-        in their order. An account that has no position is not read for that priority."""
+        """The named columns of an account's due entries of a priority that are not before the given position, in their
+        order. An account that has no position is not read for that priority."""
         entry = aliased(self.model)
         place = entry.due_time, getattr(entry, self.entry_id)
         not_before = tuple_(*place) >= tuple_(given.c[f"{priority}_due"], given.c[f"{priority}_id"])
@@ -150,7 +150,7 @@ def look_at_ready(queue: Queue, session: Session, since: datetime, moment: datet
 def still_due(
     queue: Queue, session: Session, accounts: Mapping[int, Positions], moment: datetime
 ) -> dict[int, Positions]:
-    """Those of the accounts that have due entries at or behind their positions, with the positions of the first."""
+    """The accounts that have due entries at or behind their positions, with the positions of the first."""
     statement = _still_due(queue, on_postgresql=is_postgresql(session))
     return _positions(queue, statement.tuples(session, moment=moment, accounts=as_json(accounts)), moment)
 

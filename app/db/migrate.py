@@ -173,7 +173,7 @@ def _run(engine: Engine, revision: str, in_use: str) -> None:
                 f"revision {revision} found its tables in use for {PATIENCE_SECONDS:g} seconds, and nothing of it "
                 "was done: look for a long transaction, and run it again"
             )
-        logger.warning("revision %s waits until others have left its tables", revision)
+        logger.warning("revision %s waits until its tables are no longer in use", revision)
         time.sleep(random.uniform(*PAUSE))  # noqa: S311 - so that two do not meet again
 
 

@@ -31,7 +31,7 @@ MAX_COMPACTION_SECONDS = 0.5
 """Seconds for which compacting keeps others from writing before it puts the new pages in their place."""
 SECONDS_BETWEEN_TRIES = 1800.0
 """Seconds between two tries: others cannot write for a moment."""
-TOO_LARGE = f"SQLite's file is too large to be compacted beside those who write: run `{COMMAND_LINE} db compact`"
+TOO_LARGE = f"the SQLite file is too large to be compacted while other processes write: run `{COMMAND_LINE} db compact`"
 PATIENCE_SECONDS = 30.0
 """Seconds for which others that use the file are waited for."""
 PAUSE = 0.1

@@ -250,7 +250,7 @@ def delete_gone(services: Services, batch: Batch) -> None:
         transaction.execute(delete(Webhook).where(Webhook.id == webhook.id))
         record(transaction, Act("webhook.deleted", webhook.account_id, webhook.id, host_of(webhook.url)))
     WEBHOOK_TRIES.labels("gone").inc()
-    logger.warning("webhook %s: deleted, its receiver answered 410", batch.webhook_id)
+    logger.warning("webhook %s: deleted, because its receiver answered 410", batch.webhook_id)
 
 
 def release(services: Services, batch: Batch) -> None:
@@ -325,7 +325,7 @@ def _lease(webhook: LockedWebhook, payloads: list[str], began: datetime, setting
 def _lock_if_leased(transaction: Transaction, batch: Batch) -> LockedWebhook | None:
     webhook = lock_leased(transaction, batch.webhook_id, batch.lease_token)
     if webhook is None:
-        logger.warning("webhook %s: deleted, or its lease ran out, while a request was under way", batch.webhook_id)
+        logger.warning("webhook %s: deleted, or its lease expired, during a request", batch.webhook_id)
     elif webhook.batch_id != batch.batch_id:
         # The result was committed before, but the database's answer was lost: the next batch has not been sent.
         webhook.release_lease()

@@ -54,8 +54,8 @@ def redeliver(transaction: Transaction, delivery: WebhookAttempt) -> int:
     """
     events = events_of(transaction, delivery)
     if len(events) != delivery.events:
-        sending = f"`{COMMAND_LINE} webhooks replay` sends what there is"
-        detail = f"of its {delivery.events} events {len(events)} are still kept; {sending}"
+        sending = f"`{COMMAND_LINE} webhooks replay` sends the kept events"
+        detail = f"only {len(events)} of its {delivery.events} events are still kept; {sending}"
         raise ServiceError("conflict", field="delivery", detail=detail)
     record_for_webhooks(transaction, delivery.account_id, {delivery.webhook_id: events})
     counts = {"events": len(events)}
@@ -66,7 +66,7 @@ def redeliver(transaction: Transaction, delivery: WebhookAttempt) -> int:
 def send_test(transaction: Transaction, webhook: Webhook) -> None:
     """Writes a test event for the webhook alone. Raises `ServiceError` (`conflict`) for one that was refused."""
     if webhook.barred not in (None, UNCHECKED_BAR):
-        detail = f"nothing is sent to the webhook, because it was refused: it {webhook.barred}"
+        detail = f"the webhook gets no events, because it was refused: it {webhook.barred}"
         raise ServiceError("conflict", field="webhook", detail=detail)
     event = trial_event(webhook_id=webhook.id, moment=now())
     record_for_webhooks(transaction, webhook.account_id, {webhook.id: [event]})

@@ -54,10 +54,10 @@ def _delete_piece(transaction: Transaction, period: timedelta) -> bool:
         return False
     lagging = _lock_lagging(transaction, rotation.other_slot)
     if lagging and age < period + MAX_LAG:
-        logger.info("events are kept for webhooks that have not passed them", extra={"webhooks": len(lagging)})
+        logger.info("events are kept, because webhooks have not received them yet", extra={"webhooks": len(lagging)})
         return False
     if not lock_slot(transaction, rotation.other_slot):
-        logger.info("events are kept while somebody reads their table")
+        logger.info("events are kept, because their table is being read")
         return False
     # A transaction that was still writing to the table has ended by now.
     if _lock_lagging(transaction, rotation.other_slot) != lagging:

@@ -83,7 +83,7 @@ def create_webhook(
     if not signers:
         raise ServiceError("not_empty", field="secrets", detail="a webhook needs at least one secret")
     if webhook_at(transaction, account_id, url) is not None:
-        raise ServiceError("conflict", field="url", detail=f"the account has a webhook at {url} already")
+        raise ServiceError("conflict", field="url", detail=f"the account already has a webhook at {url}")
     webhook = Webhook(account_id=account_id, url=url, creation_time=this_second(), due_time=now(), barred=barred)
     transaction.add(webhook)
     transaction.flush()
@@ -155,7 +155,7 @@ def rotate_secret(
     """
     key_id = key_id or new_key_id([stored.key_id for stored in list_secrets(transaction, webhook)])
     if _secret(transaction, webhook, key_id) is not None:
-        raise ServiceError("conflict", field="id", detail=f"the webhook has a secret {key_id!r} already")
+        raise ServiceError("conflict", field="id", detail=f"the webhook already has a secret {key_id!r}")
     secret = secret or new_secret()
     set_secret(transaction, settings, webhook, key_id, secret)
     return key_id, secret

@@ -358,7 +358,9 @@ def _store_response(transaction: Transaction, claim: int, response: Response) ->
         .returning(IdempotencyRecord.id)
     )
     if updated.first() is None:
-        raise ServiceError("conflict", detail=f"This request took so long that its {HEADER} was given to a later one.")
+        raise ServiceError(
+            "conflict", detail=f"This request took so long that its {HEADER} was released for a later request."
+        )
 
 
 def _release_claim(claim: int) -> None:

@@ -210,7 +210,7 @@ WEBHOOKS: dict[str, Any] = {
             "operationId": "webhooks.receive",
             "summary": "Receives a batch of events, in the order in which they happened.",
             "description": "Events are delivered at least once. More kinds of events and more properties may be added: "
-            "ignore those that you do not know.",
+            "ignore unknown ones.",
             "tags": [TAG["name"]],
             "security": [],
             "parameters": [SIGNATURE],

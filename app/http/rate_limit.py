@@ -58,7 +58,7 @@ def count_request(services: Services, whose: int | str, account_rate: str | None
         used = extension(Portions).use(services.redis, (whose, rate), window)
     except RedisError as error:
         services.redis_breaker.open()
-        logger.warning("the rate limit is not applied: Redis does not answer", extra={"error": str(error)})
+        logger.warning("the rate limit is not enforced: Redis does not answer", extra={"error": str(error)})
         return None
     reset = max(1, int((window + 1) * rate.seconds - now + 0.999))
     return Allowance(rate.count, max(0, rate.count - used), reset, used > rate.count)

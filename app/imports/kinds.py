@@ -59,7 +59,7 @@ class ContactsOfList:
         """Why no row of a file with these columns can be imported, if so."""
         if self.identifier in keys:
             return None
-        return f"No column is {self.identifier}, by which the contacts of this list are found."
+        return f"No column is {self.identifier}, which identifies the contacts of this list."
 
     def read(self, cells: Cells) -> tuple[dict[str, Any], list[Fault]]:
         """What a row writes, and what is wrong with it by itself."""
@@ -80,7 +80,7 @@ class ContactsOfList:
         for row in rows:
             row.earlier, first = counts.add(key_of(self.identifier, row.values), row.line)
             if row.earlier and not self.contact_list.allow_duplicates:
-                text = f"{self.identifier}: line {first} has it already."
+                text = f"{self.identifier}: line {first} already has it."
                 row.faults.append(Fault(("conflict", self.identifier), text, row.values[self.identifier]))
         left = (row for row in rows if row.place >= done and not row.faults)
         if resetting := [row for row in left if row.values.get("double_opt_in") is False]:
@@ -153,7 +153,7 @@ class SuppressionsOfAccount:
         in_list = cells.get("list") or cells.get("list_id") or None
         is_blocked = state == BLOCKED
         if is_blocked and in_list:
-            raise ServiceError("unexpected_field", detail="An address is blocked for all lists.")
+            raise ServiceError("unexpected_field", detail="A block applies to all lists. Leave the list out.")
         reason = checked_reason(cells.get("reason", "")) if is_blocked else ""
         return {"kind": kind, "address": key, "state": state, "list": in_list, "list_id": None, "reason": reason}
 

@@ -99,9 +99,11 @@ class Heartbeat:
             with bounded_connection.limit_waits(WAIT):
                 action()
         except SQLAlchemyError as error:
-            logger.debug("no heartbeat for now: %s", error)  # whoever works logs that the database is away
+            logger.debug(
+                "cannot write the heartbeat for now: %s", error
+            )  # whoever works logs that the database is away
         except Exception:
-            logger.exception("no heartbeat for now")
+            logger.exception("cannot write the heartbeat for now")
 
     def write(self) -> None:
         """Writes one, and deletes the rows of processes that are gone. Raises `SQLAlchemyError`."""

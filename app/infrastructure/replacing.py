@@ -62,10 +62,10 @@ def _starts(environment: Mapping[str, str], folder: str | None, meanwhile: Calla
         with subprocess.Popen(command(), env=environ, cwd=folder, stdin=subprocess.DEVNULL) as process:  # noqa: S603 - our own
             status = _wait(process, meanwhile)
     except OSError as error:
-        logger.error("this process goes on as it is, the installed code cannot be run: %s", error)
+        logger.error("this process keeps running the old code, because the installed code cannot be run: %s", error)
         return False
     if status:
-        logger.error("this process goes on as it is, the installed code ends with status %s", status)
+        logger.error("this process keeps running the old code, because the installed code exits with status %s", status)
     return status == 0
 
 
@@ -89,7 +89,7 @@ def end_check() -> None:
 
 def run_again(environment: Mapping[str, str], folder: str | None = None) -> NoReturn:
     """Replaces this process. Raises `OSError` if the command cannot be run."""
-    logger.info("this process is replaced by the code that is installed now")
+    logger.info("this process now runs the installed code")
     sys.stdout.flush()
     sys.stderr.flush()
     line = command()

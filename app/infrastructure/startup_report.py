@@ -124,6 +124,6 @@ def email_destination(settings: Settings) -> str:
 def ignored_variables() -> Iterable[str]:
     """A line for each environment variable that looks like a misspelt setting."""
     return [
-        f"{name} is no setting of this service, so it is ignored; did you mean {meant}?"
+        f"{name} is not a setting of this service and is ignored; did you mean {meant}?"
         for name, meant in misspelt(os.environ).items()
     ]

@@ -182,7 +182,7 @@ def screen(services: Services, demo: Demo | None) -> str:
     if demo and settings.exposed:
         lines += [
             "",
-            "  Others can reach this service, so the demo's published keys do not work here. This one was made at",
+            "  Others can reach this service, so the demo's published keys do not work here. This key was made at",
         ]
         lines += [f"  random for this installation; {kept_keys(settings)} keeps it."]
     return "\n".join([*lines, ""])

@@ -288,7 +288,7 @@ def _start_api(start: Start) -> None:
     start.api.environment, start.api.inherited = start.environment, ()  # of its next starts
     while not (start.supervisor.stop_requested or _answers(start.settings)):
         if not start.api.alive:
-            raise StartError("the API server has ended; see its last lines for the reason")
+            raise StartError("the API server has ended; its last log lines show the reason")
         start.supervisor.wait(POLL_SECONDS)
 
 

@@ -193,7 +193,9 @@ class Supervisor:
         child.plan_restart()
         if child.essential and child.deaths >= MAX_DEATHS:
             logger.error(
-                "%s keeps ending (%s), so the service ends; see its last lines for the reason", child.name, child.status
+                "%s keeps ending (%s), so the service ends; its last log lines show the reason",
+                child.name,
+                child.status,
             )
             return False
         logger.error("%s has ended (%s), starting again in %g s", child.name, child.status, child.pause)

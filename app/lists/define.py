@@ -118,13 +118,13 @@ def check_options(type_: str, options: Sequence[str]) -> None:
         if option in options[:index]:
             raise ServiceError("conflict", field=field, detail=f"{option!r} is named twice")
         if type_ == "Checkbox" and "," in option:
-            detail = "an option of a Checkbox has no comma, because selected options are joined by commas"
+            detail = "an option of a Checkbox cannot contain a comma, because commas separate selected options"
             raise ServiceError("invalid_string", field=field, detail=detail)
 
 
 def _check_free(session: Session, account_id: int, name: str) -> None:
     if find_by_name(session, List, account_id, name) is not None:
-        raise ServiceError("conflict", field="name", detail=f"the account has a list {name!r} already")
+        raise ServiceError("conflict", field="name", detail=f"the account already has a list {name!r}")
 
 
 def _check(attributes: Mapping[str, Any]) -> None:
@@ -139,7 +139,7 @@ def _check(attributes: Mapping[str, Any]) -> None:
 def _key(name: str, type_: str) -> str:
     check_name(name)
     if type_ not in FIELD_TYPES:
-        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is none of {', '.join(FIELD_TYPES)}")
+        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is not one of {', '.join(FIELD_TYPES)}")
     key = field_key(name) or ADDRESS_KEYS.get(type_)
     if not key:
         raise ServiceError("invalid_string", field="name", detail=f"{name!r} has no letter or digit to make a key of")
@@ -149,10 +149,10 @@ def _key(name: str, type_: str) -> str:
 def _check_room(present: Sequence[ListField], name: str, key: str, type_: str) -> None:
     for other in present:
         if type_ in ADDRESS_KEYS and other.type == type_:
-            detail = f"a list has one field of the type {type_}, and {other.name!r} is it"
+            detail = f"a list can have only one field of the type {type_}, and {other.name!r} has this type"
             raise ServiceError("conflict", field="type", detail=detail)
         if other.key == key:
-            detail = f"{name!r} has the key {key}, which is that of the field {other.name!r} too"
+            detail = f"{name!r} has the key {key}, which is also the key of the field {other.name!r}"
             raise ServiceError("conflict", field="name", detail=detail)
 
 

@@ -103,7 +103,7 @@ def delete_test_account(database: Database, account: Account, advance: Advance =
     worker is sending at that moment are waited for, so that nothing of them comes afterwards.
     """
     if account.test_of is None:
-        raise ValueError(f"{account.name!r} is no test account")
+        raise ValueError(f"{account.name!r} is not a test account")
     with database.read() as session:
         counts = {"rows": rows_to_delete(session, account.id)}
     record_at_once(database, Act("test_account.deleted", account.test_of, account.id, account.name, counts=counts))

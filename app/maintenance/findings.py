@@ -22,9 +22,9 @@ NEEDED_ROLES = {
     "api": "requests are not answered",
     "sends": "no message leaves",
     "webhooks": "no event leaves",
-    "maintenance": "nothing is cleaned",
-    "automations": "no step of an automation is taken",
-    "scheduler": "retries and what lost its wake-up wait",
+    "maintenance": "no cleaning takes place",
+    "automations": "no automation step runs",
+    "scheduler": "retries and missed wake-ups wait",
 }
 """Role -> what does not happen without a live process of it."""
 COMMANDS: Mapping[str, str] = {
@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, str] = {
     "TmsAutomationsLate": "automations list",
 }
 """Alert -> the command that shows more, or mends it."""
-REDIS_DOWN = "Redis does not answer: messages may leave half a second later, and rate limits are not kept"
+REDIS_DOWN = "Redis does not answer: messages may leave half a second later, and rate limits are not enforced"
 
 
 class Finding(NamedTuple):
@@ -105,7 +105,7 @@ def messages(number: float, type_: str) -> str:
 def _schema(figures: Figures) -> Iterator[Finding]:
     for revision, needed, state in figures.get("tms_schema_info", ()):
         if state not in FITTING_STATES:
-            too_new = f"the database is at revision {revision}, this version knows {needed}: install a newer one"
+            too_new = f"the database is at revision {revision}, this version needs {needed}: install a newer version"
             words = too_new if state == "too new" else misfit(Schema(state, revision or None))
             yield Finding("TmsSchemaDoesNotFit", words)
 
@@ -115,10 +115,10 @@ def _processes(figures: Figures) -> Iterator[Finding]:
     for role, consequence in NEEDED_ROLES.items():
         if not numbers[role, "live"]:
             alert = "TmsApiDown" if role == "api" else "TmsProcessMissing"
-            yield Finding(alert, f"no process with the role {role} shows a sign of life: {consequence}")
+            yield Finding(alert, f"no process with the role {role} is alive: {consequence}")
     for (role, state), number in numbers.items():
         if state == "silent" and number:
-            words = f"{counted(number, 'process', 'processes')} with the role {role} fell silent: killed, or hanging"
+            words = f"{counted(number, 'process', 'processes')} with the role {role} fell silent: killed or hanging"
             yield Finding("TmsProcessSilent", words)
 
 
@@ -131,7 +131,7 @@ def _messages(figures: Figures) -> Iterator[Finding]:
         if state == "due" and age > LIMITS["TmsMessagesWait"]:
             yield Finding("TmsMessagesWait", f"due: {messages(number, type_)}, the oldest for {lasting(age)}")
         if state == "uncertain" and age > LIMITS["TmsMessagesUncertain"]:
-            words = f"uncertain whether they arrived: {messages(number, type_)}, the oldest for {lasting(age)}"
+            words = f"uncertain: {messages(number, type_)}, the oldest for {lasting(age)}"
             yield Finding("TmsMessagesUncertain", words)
         if state == "held" and number:
             yield Finding("TmsMessagesHeld", f"held after a restore: {messages(number, type_)}")
@@ -140,11 +140,13 @@ def _messages(figures: Figures) -> Iterator[Finding]:
 def _host_findings(on_host: HostState) -> Iterator[Finding]:
     for transport, number in on_host.set_aside.items():
         if number:
-            words = f"{counted(number, 'sender')} of this host could hand over nothing and use others instead"
+            words = f"{counted(number, 'sender')} of this host could not hand over messages and use other transports"
             yield Finding("TmsTransportSetAside", f"transport {transport}: {words}")
     if on_host.journal_bytes > JOURNAL_LIMIT:
         size = f"{on_host.journal_bytes / 1_000_000:.0f} MB"
-        yield Finding("TmsJournalGrows", f"the journals of this host have {size}: results do not reach the database")
+        yield Finding(
+            "TmsJournalGrows", f"the journals of this host have {size}: results are not written to the database"
+        )
 
 
 def _events_and_runs(figures: Figures) -> Iterator[Finding]:
@@ -153,4 +155,4 @@ def _events_and_runs(figures: Figures) -> Iterator[Finding]:
         behind = counted(figures["tms_webhooks"]["behind",], "webhook")
         yield Finding("TmsWebhooksBehind", f"events wait for {behind}, the oldest for {lasting(age)}")
     if late := figures["tms_automation_runs"]["late",]:
-        yield Finding("TmsAutomationsLate", f"late: {counted(late, 'run')} of automations")
+        yield Finding("TmsAutomationsLate", f"late: {counted(late, 'automation run')}")

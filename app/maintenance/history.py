@@ -58,7 +58,7 @@ def prepare(database: Database) -> None:
             stored = _months_of(session, current) if current else None
         if stored and stored.first < _month(now()):
             history_ranges.begin_range(database, stored.ids)
-            logger.info("began a range of the history", extra={"first_id": stored.ids.end})
+            logger.info("started a new range of the history", extra={"first_id": stored.ids.end})
     except TableInUse as error:
         logger.warning("cannot prepare the ranges of the history: %s", error)
 
@@ -67,7 +67,7 @@ def find_month(session: Session, month: str) -> StoredMonths:
     """The range in which the month is stored; of two, the one that ends with it. Raises `ServiceError`
     (`invalid_id`)."""
     if not MONTH.fullmatch(month):
-        raise _refused(f"{month!r} is no month of the form 2026-03")
+        raise _refused(f"{month!r} is not a month of the form 2026-03")
     containing = [stored for stored in stored_months(session) if stored.first <= month <= stored.last]
     if not containing:
         raise _refused(f"nothing is stored of {month}")
@@ -78,7 +78,7 @@ def require_month(session: Session, month: str) -> StoredMonths:
     """The range whose last month that is, to be dropped. Raises `ServiceError` (`invalid_id`) also for a month that is
     not past, or that cannot be dropped by itself."""
     if MONTH.fullmatch(month) and month >= _month(now()):
-        raise _refused(f"{month} is not past")
+        raise _refused(f"{month} is not over yet")
     stored = find_month(session, month)
     if stored.last != month:
         raise _refused(f"{month} is stored together with {stored}: drop-month {stored.last} drops all of them")

@@ -81,9 +81,9 @@ def _key(transport: str | None, detail: str | None) -> tuple[str | None, str | N
 MAX_PAUSES = 10
 SET_ASIDE_METRIC = "tms_transport_set_aside"
 SCHEMA_NOTES = {
-    "pending": "migrations are pending, on which nothing waits: when no process of an older release is left, run "
+    "pending": "migrations are pending, but not urgent: when all processes run this release, run "
     f"`{COMMAND_LINE} db upgrade --contract`",
-    "newer": "the schema is of a newer release, on which this one works",
+    "newer": "the schema is from a newer release, but this release works with it",
 }
 """State of the schema -> what to know about it, though nothing is wrong."""
 
@@ -147,5 +147,5 @@ def _words(put_off: Sequence[Postponement]) -> list[str]:
 def _sentence(group: Postponement) -> str:
     number = counted(group.number, "message")
     if group.transport is None:
-        return f"{number} put off, which no transport was given: {group.reply}"
-    return f"{number} put off by transport {group.transport}, which said last: {group.reply}"
+        return f"{number} put off before a transport was tried: {group.reply}"
+    return f"{number} put off by transport {group.transport}, last reply: {group.reply}"

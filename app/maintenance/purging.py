@@ -49,7 +49,7 @@ class Purger:
         try:
             purge_all(self._services)
         except SQLAlchemyError as error:
-            log_failure(logger, "purging was interrupted, and goes on within the hour", error)
+            log_failure(logger, "purging was interrupted; it continues within the hour", error)
         except Exception:
             logger.exception("purging failed")
 

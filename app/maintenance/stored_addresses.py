@@ -54,7 +54,7 @@ def compare_stored_addresses(services: Services) -> int:
     """Returns how many rows were brought into the form."""
     total = sum(_bring(services, part) for part in PARTS)
     if total:
-        logger.info("brought addresses into the form in which they are compared", extra={"rows": total})
+        logger.info("normalised stored addresses", extra={"rows": total})
     return total
 
 
@@ -66,7 +66,7 @@ def _bring(services: Services, part: Part) -> int:
             with services.database.write() as transaction:
                 part.write(transaction, account_id, ids)
         except IntegrityError:  # another contact has just got the address; the next run sees it
-            logger.warning("left addresses to the next run", extra={"account_id": account_id})
+            logger.warning("left the remaining addresses for the next run", extra={"account_id": account_id})
         else:
             total += len(ids)
     return total

@@ -240,7 +240,7 @@ def check_retirable(services: Services, key: str) -> None:
     keys, name = services.settings.secret_keys, short_fingerprint(key)
     generated = generated_keys(services.settings.data_dir)
     if key in (keys[0], *generated[:1]):
-        raise RotationRefused(f"{name} is the key that signs and encrypts; rotate first")
+        raise RotationRefused(f"{name} is the current key; rotate it first")
     if remaining := count_secrets(services.database, keys).under(key):
         raise RotationRefused(
             f"encrypted under {name}: {remaining} of the stored secrets; run `{COMMAND_LINE} secrets rotate` first"

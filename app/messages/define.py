@@ -31,7 +31,7 @@ def create_message(transaction: Transaction, account_id: int, attributes: Mappin
         if attributes.get(required) is None:
             raise ServiceError("required", field=required)
     if attributes["type"] not in MESSAGE_TYPES:
-        raise ServiceError("invalid_string", field="type", detail=f"{attributes['type']!r} is none of email, sms")
+        raise ServiceError("invalid_string", field="type", detail=f"{attributes['type']!r} is not one of email, sms")
     _check_free(transaction, account_id, attributes["name"])
     _check(attributes, attributes["type"])
     moment = this_second()
@@ -69,7 +69,7 @@ def _normalized(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_free(transaction: Transaction, account_id: int, name: str) -> None:
     if find_by_name(transaction, Message, account_id, name) is not None:
-        raise ServiceError("conflict", field="name", detail=f"the account has a message {name!r} already")
+        raise ServiceError("conflict", field="name", detail=f"the account already has a message {name!r}")
 
 
 def _check(attributes: Mapping[str, Any], type_: str) -> None:

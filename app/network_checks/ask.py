@@ -31,9 +31,7 @@ def ask(transaction: Transaction, services: Services, kind: Kind, account_id: in
         return
     open_checks = select(func.count()).select_from(NetworkCheck).where(NetworkCheck.account_id == account_id)
     if (transaction.scalar(open_checks) or 0) >= MAX_OPEN_CHECKS:
-        raise ServiceError(
-            "conflict", detail=f"{MAX_OPEN_CHECKS} checks are under way: wait until one of them has ended."
-        )
+        raise ServiceError("conflict", detail=f"{MAX_OPEN_CHECKS} checks are running. Wait until one ends.")
     row = {
         **{"account_id": account_id, "kind": kind, "object_id": object_id},
         **{"asked_by": current_actor().name, "creation_time": now()},

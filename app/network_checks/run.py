@@ -132,8 +132,8 @@ def _may_begin() -> ColumnElement[bool]:
 
 
 def _claim(transaction: Transaction) -> _ClaimedCheck | None:
-    """Of each account one that was never begun comes first, so that one which ends its process keeps no other waiting.
-    The lock of the account keeps two processes from claiming two checks of it."""
+    """Claims a check. An account's checks that were never begun come first, so that one which ends its process keeps
+    no other waiting. The lock of the account keeps two processes from claiming two checks of it."""
     waiting = select(NetworkCheck.account_id).where(_may_begin()).group_by(NetworkCheck.account_id)
     for account_id in transaction.scalars(waiting.order_by(func.min(NetworkCheck.id)).limit(MAX_ACCOUNTS_TRIED)).all():
         account_row = select(Account.id).where(Account.id == account_id)

@@ -115,7 +115,7 @@ def place_of_addresses(name: str, holds: str, model: type[Base], *columns: str, 
 
 
 def rows_with_address(session: Session, person: Person, model: type[Base], *columns: str) -> Rows:
-    """These columns of the rows that have the person's address."""
+    """The named columns of the rows that have the person's address."""
     table = table_of(model)
     statement = select(*(table.c[name] for name in columns)).where(*with_address(model, person))
     return session.execute(statement.order_by(table.c.id)).all()

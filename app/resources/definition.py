@@ -95,7 +95,7 @@ class Attribute:
     """An attribute of a noun: it is read if it has a `column`, and given if it has a `kind`."""
 
     key: str
-    """Its name in JSON, in a CSV file and in a seed file."""
+    """The name in JSON, in a CSV file and in a seed file."""
     column: Any = None
     """The SQL expression that reads it."""
     format_value: Callable[[Any], Any] = lambda value: value
@@ -108,7 +108,7 @@ class Attribute:
     meaning: str = ""
     """What people read where they give it: a phrase without a full stop."""
     option: str = ""
-    """Its name on the command line and in a form, where that is not the key."""
+    """The name on the command line and in a form, where that is not the key."""
     is_required: bool = False
     is_fixed: bool = False
     """Whether it is given only when the row is made."""

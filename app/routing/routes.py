@@ -58,7 +58,7 @@ def create_route(transaction: Transaction, values: Mapping[str, Any]) -> Route:
     name, type_ = values["name"], values.get("type") or _type_of(transaction, values["transports"])
     check_name_and_type(name, type_)
     if route_named(transaction, name) is not None:
-        raise ServiceError("conflict", field="name", detail=f"there is a route {name!r} already")
+        raise ServiceError("conflict", field="name", detail=f"there is already a route {name!r}")
     moment = this_second()
     route = Route(
         name=name,
@@ -138,7 +138,7 @@ def _checked_values(session: Session, type_: str, values: Mapping[str, Any]) -> 
     if checked.get("sender_domain") is not None:
         checked["sender_domain"] = _sender_domain(type_, checked["sender_domain"])
     if checked.get("priority") not in (None, *PRIORITIES):
-        detail = f"{checked['priority']!r} is none of {', '.join(PRIORITIES)}"
+        detail = f"{checked['priority']!r} is not one of {', '.join(PRIORITIES)}"
         raise ServiceError("invalid_string", field="priority", detail=detail)
     if checked.get("country_prefixes"):
         _check_prefixes(type_, checked["country_prefixes"])
@@ -149,7 +149,7 @@ def _check_transports(session: Session, type_: str, names: Sequence[str]) -> Non
     if not 1 <= len(names) <= MAX_TRANSPORTS:
         raise ServiceError("invalid_range", field="transports", detail=f"must be 1 to {MAX_TRANSPORTS} names")
     if len({*names}) < len(names):
-        raise ServiceError("conflict", field="transports", detail="one of them is named twice")
+        raise ServiceError("conflict", field="transports", detail="a transport is named twice")
     for name in names:
         if name != DEFAULT_TRANSPORT and find_transport(session, name).type != type_:
             raise ServiceError(
@@ -159,7 +159,7 @@ def _check_transports(session: Session, type_: str, names: Sequence[str]) -> Non
 
 def _sender_domain(type_: str, domain: str) -> str:
     if type_ != "email":
-        raise ServiceError("unexpected_field", field="sender_domain", detail="only emails have a sender's domain")
+        raise ServiceError("unexpected_field", field="sender_domain", detail="only emails have a sender domain")
     if not is_valid_email(f"a@{domain}"):
         raise ServiceError("invalid_string", field="sender_domain", detail=f"{domain!r} is not a domain")
     return domain_of(f"a@{domain}")
@@ -167,7 +167,7 @@ def _sender_domain(type_: str, domain: str) -> str:
 
 def _check_prefixes(type_: str, prefixes: Sequence[str]) -> None:
     if type_ != "sms":
-        raise ServiceError("unexpected_field", field="country_prefixes", detail="only mobiles have a country's prefix")
+        raise ServiceError("unexpected_field", field="country_prefixes", detail="only mobile numbers have a prefix")
     if len(prefixes) > MAX_PREFIXES:
         raise ServiceError("too_long", field="country_prefixes", detail=f"must be at most {MAX_PREFIXES}")
     for prefix in prefixes:

@@ -69,7 +69,7 @@ def create_transport(transaction: Transaction, secret_keys: SecretKeys, values: 
     check_name_and_type(name, type_)
     checked = {**DEFAULT_VALUES, **_checked(secret_keys, type_, values)}
     if transport_named(transaction, name) is not None:
-        raise ServiceError("conflict", field="name", detail=f"there is a transport {name!r} already")
+        raise ServiceError("conflict", field="name", detail=f"there is already a transport {name!r}")
     moment = this_second()
     transport = Transport(name=name, type=type_, creation_time=moment, last_modified_time=moment, **checked)
     transaction.add(transport)
@@ -102,9 +102,11 @@ def delete_transport(transaction: Transaction, transport: Transport) -> None:
     """
     routes = [route.name for route in transaction.scalars(select(Route)) if transport.name in route.transports]
     if routes:
-        raise ServiceError("conflict", field="transport", detail=f"the route {routes[0]!r} uses it; change that first")
+        raise ServiceError(
+            "conflict", field="transport", detail=f"the route {routes[0]!r} uses it; change the route first"
+        )
     if transaction.scalar(_is_awaited(transport.name)):
-        detail = "messages wait whose send names it; disable it, or delete it once they are settled"
+        detail = "waiting messages name it; disable it, or delete it when they are settled"
         raise ServiceError("conflict", field="transport", detail=detail)
     transaction.delete(transport)
     renew_version(transaction)
@@ -170,7 +172,7 @@ def check_name_and_type(name: str, type_: str) -> None:
         detail = f"{DEFAULT_TRANSPORT!r} is the name of the transport in the settings"
         raise ServiceError("invalid_string", field="name", detail=detail)
     if type_ not in MESSAGE_TYPES:
-        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is none of {', '.join(MESSAGE_TYPES)}")
+        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is not one of {', '.join(MESSAGE_TYPES)}")
 
 
 def _checked(secret_keys: SecretKeys, type_: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,12 +22,12 @@ TRIAL_SUBJECT = "Test of a transport"
 TRIAL_TEXT = "This message was sent to test a transport. STOP"
 
 OUTCOME_TEXTS = {
-    Outcome.ACCEPTED: "accepted: the other side has taken over the message",
-    Outcome.REFUSED: "refused: the other side does not accept this message, now or later",
-    Outcome.UNCERTAIN: "uncertain: the message was sent completely, but there was no answer; it may have arrived",
-    Outcome.DEFERRED: "not accepted: a message of a send would be tried again later",
+    Outcome.ACCEPTED: "accepted: the relay or gateway has accepted the message",
+    Outcome.REFUSED: "refused: the relay or gateway will not accept this message",
+    Outcome.UNCERTAIN: "uncertain: the message was sent, but there was no answer; it may have arrived",
+    Outcome.DEFERRED: "not accepted: the message of a send would be tried again later",
 }
-NOT_REACHED_TEXT = "not reached: nothing was sent; a message of a route would go to its next transport"
+NOT_REACHED_TEXT = "not reached: nothing was sent; the message of a send would use the next transport of its route"
 
 
 @dataclass(frozen=True, slots=True)

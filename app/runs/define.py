@@ -136,7 +136,7 @@ def create_automation(transaction: Transaction, account_id: int, draft: Draft, m
 
 
 def _taken_detail(name: str) -> str:
-    return f"the account has an automation {name!r} already"
+    return f"the account already has an automation {name!r}"
 
 
 def check_number(session: Session, account_id: int, resolution: Resolution, max_automations: int) -> None:
@@ -144,7 +144,7 @@ def check_number(session: Session, account_id: int, resolution: Resolution, max_
     account_filter = Automation.account_id == account_id, Automation.state != "deleted"
     count = session.scalars(select(func.count()).select_from(Automation).where(*account_filter)).one()
     if count >= max_automations:
-        resolution.add_conflict("name", f"the account may have {max_automations} automations")
+        resolution.add_conflict("name", f"the account can have at most {max_automations} automations")
 
 
 def update_automation(
@@ -222,7 +222,7 @@ def check_version(session: Session, automation: Automation, resolution: Resoluti
     }
     for name, changed in changes.items():
         if changed:
-            detail = "cannot change: create an automation with another name, and delete this one"
+            detail = "cannot change: create an automation with another name and delete this one"
             resolution.add_conflict(name, detail)
     step_kinds, paths = _step_kinds(session, automation), step_paths(definition)
     for name, step in definition.by_name.items():

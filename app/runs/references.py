@@ -204,7 +204,7 @@ class _Names:
             return
         outcomes = OUTCOMES_BY_TYPE[message.type]
         if outcome.did not in outcomes:
-            detail = f"of a message of the type {message.type} is only known whether it was {', '.join(outcomes)}"
+            detail = f"for a message of the type {message.type}, did must be {', '.join(outcomes)}"
             self.errors.add("invalid_string", field=joined(path, "did"), detail=detail)
         elif outcome.did == "clicked" and outcome.link and (problem := problem_of_link(message, outcome.link)):
             self.errors.add("invalid_id", field=joined(path, "link"), detail=problem)

@@ -51,12 +51,15 @@ class Senders:
                 "exactly one sms sender: give the message one of the account's senders"
             )
         if sender is None:
-            return "invalid_from_address", f"{address}, which the message is from, is no approved sender of the account"
+            return (
+                "invalid_from_address",
+                f"{address}, the from_address of the message, is not an approved sender of the account",
+            )
         if sender.list_id not in (None, self.list_id):
             other = shown_id(sender.list_id)
             return (
                 "from_address_invalid_list",
-                f"{sender.address} is assigned to the list {other} and sends to no other",
+                f"{sender.address} is assigned to the list {other} and cannot send to other lists",
             )
         return None
 

@@ -80,7 +80,7 @@ def _update_key(context: SeedContext, key: ApiKey, entry: Mapping[str, Any]) -> 
     updated = apply_changes(key, attributes)
     token = entry.get("token")
     if token is not None and _is_former(context, key, token):
-        context.report.notes.append(f"  key {key.name} has got another token since, and keeps it")
+        context.report.notes.append(f"  key {key.name} now has another token and keeps it")
     elif token is not None and hash_token(token) != key.token_hash:
         replace_token(context.transaction, key, token)
         updated = True

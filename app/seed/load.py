@@ -50,7 +50,7 @@ def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] |
                 services, transaction, file.get("transports", []), file.get("routes", []), report.installation
             )
     except IntegrityError:
-        raise SeedError("", "another process wrote the same rows at this moment; load the file again") from None
+        raise SeedError("", "another process wrote the same rows at the same time; load the file again") from None
     return report
 
 

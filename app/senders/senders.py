@@ -17,9 +17,9 @@ from app.resources.definition import Values
 
 ALPHANUMERIC_KIND = "alphanumeric"
 KINDS = {
-    "virtual_number": "virtual number, to which people reply",
-    "number": "number, which only sends",
-    ALPHANUMERIC_KIND: "name, to which nobody can reply",
+    "virtual_number": "virtual number (people can reply)",
+    "number": "number (nobody can reply)",
+    ALPHANUMERIC_KIND: "name (nobody can reply)",
 }
 """Kind of a sender -> in words."""
 
@@ -46,7 +46,7 @@ def create_sender(transaction: Transaction, account_id: int, values: Values) -> 
         SmsSender.account_id == account_id, SmsSender.address == sender.address
     )
     if transaction.scalar(senders_of_address) is not None:
-        raise ServiceError("conflict", field="address", detail=f"the account has a sender {sender.address!r} already")
+        raise ServiceError("conflict", field="address", detail=f"the account already has a sender {sender.address!r}")
     if sender.kind != ALPHANUMERIC_KIND and not is_shared:
         _check_free(transaction, account_id, sender.address)
     transaction.add(sender)
@@ -67,7 +67,9 @@ def _check_free(transaction: Transaction, account_id: int, number: str) -> None:
     )
     holder = transaction.scalars(statement.order_by(SmsSender.id)).first()
     if holder is not None:
-        detail = f"the number {number} is that of the account {holder!r}; both have it only if it is approved as shared"
+        detail = (
+            f"the number {number} belongs to the account {holder!r}; to use it in both accounts, approve it as shared"
+        )
         raise ServiceError("conflict", field="address", detail=detail)
 
 
@@ -82,7 +84,7 @@ def _check(address: str, values: Values) -> None:
     address fits it, the rate, if there is one, can be kept, and the note is a line of text."""
     kind, rate, note = values["kind"], values.get("messages_per_second"), values.get("note")
     if kind not in KINDS:
-        raise ServiceError("invalid_string", field="kind", detail=f"{kind!r} is none of {', '.join(KINDS)}")
+        raise ServiceError("invalid_string", field="kind", detail=f"{kind!r} is not one of {', '.join(KINDS)}")
     if kind == ALPHANUMERIC_KIND and not ALPHANUMERIC.fullmatch(address):
         allowed = "1 to 11 letters, digits, spaces or & _ . + -, one of them a letter"
         raise ServiceError("invalid_string", field="address", detail=f"{address!r} is not {allowed}")

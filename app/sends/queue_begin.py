@@ -36,7 +36,7 @@ def publish_begin(redis: Redis, begin: QueueBegin) -> None:
     try:
         redis.set(REDIS_KEY, orjson.dumps([*begin]), ex=KEEP_SECONDS)
     except RedisError as error:
-        logger.warning("cannot tell where the send queue begins", extra={"error": str(error)})
+        logger.warning("cannot determine where the send queue begins", extra={"error": str(error)})
 
 
 def known_begin(redis: Redis) -> QueueBegin:

@@ -47,9 +47,9 @@ def load_again(session: Session, settings: Settings, recipient: Recipient) -> In
     kept."""
     purged = session.scalar(select(Send.content_purged_time).where(Send.id == recipient.send_id))
     if purged is not None:
-        raise NotComposable(f"What was sent is not kept any more: it was purged at {at(purged)} (RETAIN_CONTENT).")
+        raise NotComposable(f"The content is no longer kept: it was purged at {at(purged)} (RETAIN_CONTENT).")
     if is_forgotten(session, recipient.id):
-        raise NotComposable("What was sent is not kept any more: its recipient was forgotten.")
+        raise NotComposable("The content is no longer kept: the recipient was forgotten.")
     (claimed,) = load(session, [as_claimed(recipient)], settings)
     return Ingredients(claimed, list(_remarks(recipient, claimed)))
 
@@ -62,7 +62,9 @@ def recompose(settings: Settings, recipient: ClaimedRecipient) -> None:
     except Unsendable as refusal:
         raise NotComposable(f"{NotComposable.NO_MESSAGE}{refusal}.") from None
     except SecretUnreadable:
-        raise NotComposable("It cannot be composed: SECRET_KEY is not the one of the domain's DKIM keys.") from None
+        raise NotComposable(
+            "It cannot be composed, because the DKIM keys were stored with another SECRET_KEY."
+        ) from None
 
 
 def as_claimed(recipient: Recipient) -> ClaimedRecipient:
@@ -75,9 +77,9 @@ def as_claimed(recipient: Recipient) -> ClaimedRecipient:
 def _remarks(recipient: Recipient, claimed: ClaimedRecipient) -> Iterator[str]:
     contact = claimed.contact
     if claimed.secrets is not None:
-        yield f"{MASK} stands for values that are secret."
+        yield f"{MASK} stands for a secret value."
     if recipient.contact_id is not None and contact is None:
-        yield "The contact is not there any more: where the message named something of it, that is missing here."
+        yield "The contact no longer exists, so its values are missing here."
     elif contact and recipient.sent_time and contact.last_modified_time > recipient.sent_time:
         changed = at(contact.last_modified_time)
-        yield f"The contact has changed since, last at {changed}: what the message names of it is as it is now."
+        yield f"The contact was changed at {changed}, after the message was sent. Its current values are shown here."

@@ -66,7 +66,7 @@ class SecretValues:
         `SecretUnreadable`, also for the values of another recipient."""
         content = json.loads(decrypt(secret_keys, stored))
         if content["uuid"] != uuid or content["values"].keys() != set(names):
-            raise SecretUnreadable("these secret values are those of another recipient")
+            raise SecretUnreadable("these secret values belong to another recipient")
         return cls(content["values"])
 
     @property

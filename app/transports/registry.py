@@ -44,7 +44,7 @@ def _installed(scheme: str) -> object | None:
 def _unknown_scheme(scheme: str, known_schemes: list[str]) -> str:
     if not scheme:
         return f"the transport URL has no scheme; it begins with one of {_scheme_list(known_schemes)}"
-    return f"unknown transport {scheme}://; available are {_scheme_list(known_schemes)} and those of installed packages"
+    return f"unknown transport {scheme}://; known: {_scheme_list(known_schemes)} and schemes of installed packages"
 
 
 def _scheme_list(schemes: list[str]) -> str:

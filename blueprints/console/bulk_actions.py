@@ -51,7 +51,7 @@ class BulkPreview:
         pairs, kind = query_of(request.form.get("query", "")), self.kinds.get(request.form.get("action", ""))
         try:
             if kind is None:
-                raise ServiceError("invalid_string", field="action", detail="Say what becomes of them.")
+                raise ServiceError("invalid_string", field="action", detail="Choose an action.")
             with services().database.read() as session:
                 previewed = preview(session, kind, account_of_request(session), pairs)
             check_shown(Numbers.of(request.form.get("shown", "")), previewed)

@@ -31,7 +31,7 @@ def add_mail_parts(path: str, mail_of: Callable[..., Mail | None]) -> None:
     def mail(of: Mapping[str, str]) -> Mail:
         opened_mail = mail_of(**of)
         if opened_mail is None:
-            raise ServiceError("not_found", detail="The message is no mail, or it is not kept any more.")
+            raise ServiceError("not_found", detail="The message is not an email, or it is no longer kept.")
         return opened_mail
 
     @blp.shows(f"{path}/html", "contact.view")
@@ -40,7 +40,7 @@ def add_mail_parts(path: str, mail_of: Callable[..., Mail | None]) -> None:
         images."""
         opened_mail = mail(of)
         if opened_mail.html is None:
-            raise ServiceError("not_found", detail="The message has no HTML, or it is not kept any more.")
+            raise ServiceError("not_found", detail="The message has no HTML, or it is no longer kept.")
         images = f"{request_path().removesuffix('/html')}/image"
         shown_html = with_images(opened_mail.html, opened_mail.images, f"{images}?number=")
         return framed_html(shown_html, images if opened_mail.images else None)
@@ -52,7 +52,7 @@ def add_mail_parts(path: str, mail_of: Callable[..., Mail | None]) -> None:
         opened_mail = mail(of)
         file = numbered(opened_mail.files)
         if file.content_id not in opened_mail.images:
-            raise ServiceError("not_found", detail="The attachment is no image in the HTML.")
+            raise ServiceError("not_found", detail="The attachment is not an image in the HTML.")
         return framed_image(file.media_type, file.content)
 
     @blp.shows(f"{path}/source", "contact.view")

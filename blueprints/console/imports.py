@@ -75,7 +75,7 @@ def _answer(
         preview = read()
         upload = preview.upload
         if imports and upload.problem is None and request.form.getlist("shown") != upload.preview_facts:
-            upload.problem = "This is not what was shown before. Look at it, and import it then."
+            upload.problem = "The result of this import has changed since the preview. Check it, and then import."
         if not imports or upload.problem is not None:
             return _page(preview, 422 if imports else 200)
         with services().database.write() as transaction:

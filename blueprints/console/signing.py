@@ -16,9 +16,7 @@ from app.http.context import check_network, request_host, services
 from blueprints.console.blueprint import blp
 
 LONGEST_KEY = 500
-PUBLISHED_KEY_DETAIL = (
-    "The demo's published keys do not work where others can reach the service, or under a host beyond loopback."
-)
+PUBLISHED_KEY_DETAIL = "The published keys of the demo work only on a loopback address that others cannot reach."
 
 
 @blp.shows("/sign-in", PUBLIC)
@@ -76,7 +74,7 @@ def file(hash_: str, name: str) -> Response:
 def _key(token: str) -> Principal:
     """The key. Raises `api_key_missing`, `api_key_invalid` or `ip_restricted`."""
     if not token:
-        raise ServiceError("api_key_missing", detail="Paste an API key.")
+        raise ServiceError("api_key_missing", detail="Enter an API key.")
     try:
         refuse_published(token, services().settings, request_host)
     except ServiceError:
@@ -85,7 +83,7 @@ def _key(token: str) -> Principal:
         try:
             principal = find_principal(session, token[:LONGEST_KEY])
         except ServiceError:
-            raise ServiceError("api_key_invalid", detail="There is no such key, or it was revoked.") from None
+            raise ServiceError("api_key_invalid", detail="This key does not exist or was revoked.") from None
     check_network(principal.allowed_networks)
     return principal
 

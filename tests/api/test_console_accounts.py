@@ -58,7 +58,7 @@ def test_an_account_is_created_and_found(tenant: Tenant) -> None:
     for term in (name, str(made.id)):
         assert browser.get(PATH, query_string={"find": term}).headers["Location"] == f"{PATH}/{made.id}"
     page = words(browser.get(f"{PATH}/{made.id}"))
-    assert f"{name} Account {made.id} · sends" in page
+    assert f"{name} Account {made.id} · can send" in page
     assert f"accounts delete '{name}'" in page
     assert f"/console?account={made.id}" in browser.get(f"{PATH}/{made.id}").text
 
@@ -68,7 +68,7 @@ def test_an_account_is_created_and_found(tenant: Tenant) -> None:
     [
         ({"name": ""}, 422, "must not be empty"),
         ({"name": "x" * 256}, 422, "has more than 255 characters"),
-        ({"name": "a\0b"}, 422, "holds a control character"),
+        ({"name": "a\0b"}, 422, "contains a control character"),
         ({"name": "fine", "owner_email": "nobody"}, 422, "'nobody' is not an email address"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_name_that_is_taken_is_refused(tenant: Tenant, other_tenant: Tenant) -
     for path in (PATH, f"{PATH}/{other_tenant.id}"):
         answer = browser.post(path, **{**FORM, "name": tenant.name})
         assert answer.status_code == 409
-        assert f"there is an account {tenant.name!r} already" in words(answer)
+        assert f"there is already an account {tenant.name!r}" in words(answer)
     assert account_of(other_tenant).name == other_tenant.name
 
 

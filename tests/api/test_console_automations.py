@@ -139,10 +139,10 @@ def test_steps_that_only_earlier_versions_have_keep_their_counts(author: Tenant)
         row = transaction.get_one(Automation, automation_id)
         update_automation(transaction, row, read_definition(changed), move=False)
     browser = signed_in(author)
-    assert "Of earlier versions only two days 1 here" in words(browser.get(f"{PATH}/{automation_id}"))
+    assert "Steps of earlier versions two days 1 here" in words(browser.get(f"{PATH}/{automation_id}"))
     (run,) = runs_of(author.services, automation_id)
     page = words(browser.get(f"{PATH}/{automation_id}/runs/{run.id}"))
-    assert "version 1, not the newest" in page
+    assert "version 1 (not the newest)" in page
     assert "At the step two days : waits 2 days." in page
 
 
@@ -211,7 +211,7 @@ def test_the_report_level_sees_no_addresses(author: Tenant) -> None:
         answer = browser.get(page)
         assert (answer.status_code, ann["email"] in answer.text) == (200, False), page
         assert f"/contacts/{ann['id']}" not in answer.text, page
-    assert "hidden: it needs the scope contact.view" in browser.get(f"{path}/runs/{run.id}").text
+    assert "hidden (needs the scope contact.view)" in browser.get(f"{path}/runs/{run.id}").text
     refused = browser.get(f"{path}?email={ann['email']}")
     assert (refused.status_code, "needs the scope contact.view" in words(refused)) == (403, True)
 
@@ -223,19 +223,19 @@ def test_a_run_says_where_its_contact_is_why_and_when_next(author: Tenant) -> No
     answer = signed_in(author).get(f"{PATH}/{automation_id}/runs/{run.id}")
     page, due = words(answer), f"{run.due_time:%Y-%m-%d %H:%M} UTC"
     assert f"Run {run.id} of {ann['email']}" in page
-    assert f"At the step two days : waits 2 days. It goes on at {due} ." in page
+    assert f"At the step two days : waits 2 days. The next step is due at {due} ." in page
     assert "hello" in page
-    assert "send: done · the message" in page
+    assert "send: done · show the message" in page
     assert f"/contacts/{ann['id']}" in answer.text
     assert "End the run" not in page
 
 
 WHY: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"attempts": 3}, "A fault of the service has kept it from going on 3 times. It is tried again at"),
-    ({"attempts": 1}, "from going on once."),
-    ({"due_time": now() - timedelta(hours=1)}, "and goes on as soon as a worker comes to it."),
-    ({"skips_next": True}, "Its next message, change or call is skipped"),
-    ({"state": "held", "reason": "paused"}, "while the automation was paused, and is held until"),
+    ({"attempts": 3}, "The next step has failed 3 times because of an internal error. The next attempt is due at"),
+    ({"attempts": 1}, "has failed once because"),
+    ({"due_time": now() - timedelta(hours=1)}, "A worker carries it out as soon as possible."),
+    ({"skips_next": True}, "The next message, change or call is skipped"),
+    ({"state": "held", "reason": "paused"}, "while the automation was paused. It is held until"),
     ({"state": "held", "reason": "restored"}, "is held until an operator releases it."),
     *(({"state": "ended", "reason": reason}, said) for reason, said in END_REASON_WORDS.items()),
     ({"state": "ended", "reason": "of another release"}, "of another release."),
@@ -261,7 +261,7 @@ def test_a_run_that_waits_for_a_message_says_so(author: Tenant) -> None:
         assert session.scalars(select(AutomationStep.id).where(*criteria)).one()
     (run,) = runs_of(author.services, automation_id)
     page = words(signed_in(author).get(f"{PATH}/{automation_id}/runs/{run.id}"))
-    assert "It waits for the message of the step “hello” to be opened, until" in page
+    assert "The run waits until the message of the step “hello” is opened, at most until" in page
 
 
 def test_a_contact_leads_to_its_runs_that_have_not_ended(author: Tenant) -> None:
@@ -285,7 +285,7 @@ def test_an_automation_is_paused_and_resumed(author: Tenant) -> None:
         assert state_of(author, automation_id) == "paused"
     assert "paused since" in words(browser.get(path))
     (run,) = runs_of(author.services, automation_id)
-    assert "The automation is paused: what falls due is held." in words(browser.get(f"{path}/runs/{run.id}"))
+    assert "The automation is paused. Steps that fall due are held." in words(browser.get(f"{path}/runs/{run.id}"))
     refused = browser.post(f"{path}/resume", held="drop")
     assert (refused.status_code, "held" in words(refused), state_of(author, automation_id)) == (422, True, "paused")
     with author.services.database.write() as transaction:
@@ -293,7 +293,7 @@ def test_an_automation_is_paused_and_resumed(author: Tenant) -> None:
         transaction.execute(update(Automation).where(Automation.id == automation_id).values(earlier))
     assert browser.post(f"{path}/resume", held="shift").headers["Location"] == path
     assert state_of(author, automation_id) == "active"
-    sentence = f"It goes on at {run.due_time + timedelta(days=3):%Y-%m-%d}"
+    sentence = f"The next step is due at {run.due_time + timedelta(days=3):%Y-%m-%d}"
     assert sentence in words(browser.get(f"{path}/runs/{run.id}")), "with what the pause has added"
     assert browser.post(f"{path}/resume").status_code == 303, "an active one stays so"
     assert acts(author) == ["automation.created", "automation.paused", "automation.resumed"]
@@ -317,7 +317,7 @@ def test_who_was_signed_in_by_a_link_ends_a_run(author: Tenant) -> None:
     for _ in range(2):
         assert browser.post(f"{path}/cancel").headers["Location"] == path
     page = words(browser.get(path))
-    assert ("It was ended by hand." in page, "End the run" in page) == (True, False)
+    assert ("Somebody ended the run." in page, "End the run" in page) == (True, False)
     assert runs_of(author.services, automation_id)[0].state == "ended"
     assert acts(author) == ["automation.created", "run.cancelled"], "once"
 

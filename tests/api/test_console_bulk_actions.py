@@ -74,27 +74,27 @@ def test_all_that_a_search_shows_is_previewed_undone_and_retried(tenant: Tenant,
     assert "dead@example.com email failed expired" in preview
     assert "left out: the address is blocked" in preview
     assert preview.count("retried") >= 2
-    assert "Would be retried 2 of 3 messages, as counted at " in preview
+    assert "Would be retried 2 of 3 messages, counted at " in preview
     assert "Left out 1: the address is blocked" in preview
     assert "Retry 2 of 3 messages" in preview
     assert acts(tenant) == []
     first = asked(browser, link.partition("?")[2])
     waiting = browser.get(first)
-    assert re.search(r"It begins in \d+ seconds?\. Nothing has been done yet\.", words(waiting))
+    assert re.search(r"This action starts in \d+ seconds?\. Nothing has been done yet\.", words(waiting))
     assert 'hx-trigger="every 2s"' in waiting.text
     assert "Undo" in words(waiting)
     assert browser.post(f"{first}/cancel").headers["Location"] == first
     undone = browser.get(first)
-    assert "Undone: nothing was done." in words(undone)
+    assert "The action was undone before it started. Nothing was changed." in words(undone)
     assert "hx-trigger" not in undone.text
     again = browser.post(f"{first}/cancel")
     assert (again.status_code, "has ended: it is cancelled" in words(again)) == (409, True)
     second = asked(browser)
     make_due(tenant)
-    assert "It begins in a moment." in words(browser.get(second))
+    assert "This action starts in a moment." in words(browser.get(second))
     run_due(tenant.services, time_slice=60)
     done = words(browser.get(second))
-    assert "All was looked at." in done
+    assert "The action is complete." in done
     assert "Retried 2" in done
     assert "Left out 1: the address is blocked" in done
     assert "Undo" not in done
@@ -128,7 +128,7 @@ def test_an_old_preview_is_confirmed_again_if_its_numbers_have_changed(tenant: T
 
     answer = post(120, matching, done)
     assert (answer.status_code, acts(tenant)) == (409, [])
-    assert "What matches now is not what was shown before" in words(answer)
+    assert "The matches have changed since the preview" in words(answer)
     assert form_of(answer, "retry")["shown"].endswith(" 2 2")
     assert [post(0, matching, done).status_code, post(120, "2", "2").status_code] == [303, 303]
 
@@ -158,11 +158,11 @@ def test_an_action_that_runs_shows_how_far_it_has_come_and_can_be_stopped(
     make_due(tenant)
     run_due(tenant.services, time_slice=0)
     page = browser.get(path)
-    assert "20 of 30 looked at." in words(page)
+    assert "20 of 30 processed." in words(page)
     assert '<progress value="20" max="30"' in page.text
     assert browser.post(f"{path}/cancel").status_code == 303
     stopped = words(browser.get(path))
-    assert "Stopped: the rest is as it was." in stopped
+    assert "The action was stopped. The rest is unchanged." in stopped
     assert "Retried 20" in stopped
 
 
@@ -177,10 +177,10 @@ def test_only_a_search_for_what_can_be_retried_leads_to_it(tenant: Tenant, rows:
 @each(
     ("query", "status", "said"),
     [
-        ("state=delivered", 200, "No message that matches can be retried."),
+        ("state=delivered", 200, "No matching message can be retried."),
         ("colour=red", 400, "colour is not a query parameter"),
         ("state=failed&limit=5", 400, "limit is not available here"),
-        ("state=failed&email=ann@example.com", 400, "a bulk action is not about one address"),
+        ("state=failed&email=ann@example.com", 400, "a bulk action cannot select a single address"),
     ],
 )
 def test_a_query_that_cannot_be_acted_upon_says_why(
@@ -208,7 +208,7 @@ def test_an_account_sees_and_cancels_no_action_of_another(tenant: Tenant, other_
     path = asked(signed_in(tenant))
     stranger = signed_in(other_tenant)
     assert "state=failed" not in stranger.get(f"{PATH}?account={tenant.id}", follow_redirects=True).text
-    assert "No message that matches" in words(stranger.get(f"{PATH}/preview?state=failed&account={tenant.id}"))
+    assert "No matching message" in words(stranger.get(f"{PATH}/preview?state=failed&account={tenant.id}"))
     assert stranger.post(f"{PATH}?account={tenant.id}", action="retry", query="state=failed").status_code == 409
     all_ = operator(tenant.app)
     assert all_.get(path).status_code == 200
@@ -224,7 +224,7 @@ def test_too_many_messages_are_to_be_divided(tenant: Tenant, rows: Rows, monkeyp
     failed(rows, *(f"p{number}@example.com" for number in range(4)))
     page = signed_in(tenant).get(f"{PATH}/preview?state=failed")
     assert "more than 2 messages of" in words(page)
-    assert "An action has at most 2 messages" in words(page)
+    assert "One action covers at most 2 messages" in words(page)
     assert 'name="query"' not in page.text
 
 

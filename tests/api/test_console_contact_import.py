@@ -76,20 +76,20 @@ def test_a_preview_shows_counts_rows_and_faults_and_only_the_import_writes(tenan
     tenant.new_contact(list_id, email="cy@example.com", first_name="Cy")
     first = upload(browser, list_id, FILE.encode("utf-8-sig"))
     assert first.status_code == 200
-    assert "No column is email, by which the contacts of this list are found." in words(first)
+    assert "No column is email, which identifies the contacts of this list." in words(first)
     assert "<button" in first.text
     assert "Import 0" not in words(first)
     preview = send_back(browser, list_id, first, CHOSEN, "/preview")
     page = words(preview)
-    assert "1 contact would be created, 1 changed, and 1 left as they are." in page
-    assert "Nothing has been written yet." in page
-    assert "6 rows are faulty" in page
+    assert "1 contact would be created, 1 changed, and 1 left unchanged." in page
+    assert "Nothing has been imported yet." in page
+    assert "6 faulty rows" in page
     for said in (
         "5 email must be an email address of at most 254 characters",
         "6 plan must be one of the field's options: free, gold.",
         "7 spend must be a number.",
-        "8 email: line 2 has it already.",
-        "9 has 7 cells, the head has 5",
+        "8 email: line 2 already has it.",
+        "9 has 7 cells, but the header has 5",
         "10 email is required",
         "2 ann@example.com Ann gold 1.5",
     ):
@@ -111,7 +111,7 @@ def test_a_downloaded_file_is_read_as_it_is_and_changes_nothing(tenant: Tenant) 
     list_id, browser = tenant.add_list(fields=FULL_FIELDS), signed_in(tenant)
     tenant.new_contact(list_id, email="ann@example.com", first_name="=1+1", last_name="a\nb", interests="tea,cake")
     preview = upload(browser, list_id, browser.get(f"{PATH}/{list_id}/contacts.csv").data)
-    assert "0 contacts would be created, 0 changed, and 1 left as they are." in words(preview)
+    assert "0 contacts would be created, 0 changed, and 1 left unchanged." in words(preview)
     assert "faulty" not in words(preview)
 
 
@@ -120,8 +120,8 @@ def test_columns_that_were_not_shown_so_are_shown_before_they_are_imported(tenan
     preview = upload(browser, list_id, b"email,mobile\nann@example.com,61411111111\n")
     assert "1 contact would be created" in words(preview)
     for columns, said in (
-        (["email", ""], "This is not what was shown before."),
-        (["email", "email"], "Two columns are email: leave one of them out."),
+        (["email", ""], "The result of this import has changed since the preview."),
+        (["email", "email"], "Two columns have the attribute email. Leave one of them out."),
         (["email"], "Choose an attribute of the list for each column."),
         (["email", "colour"], "Choose an attribute of the list for each column."),
         ([], "Choose an attribute of the list for each column."),
@@ -142,13 +142,13 @@ def test_empty_cells_clear_only_where_the_box_says_so_and_that_was_shown(tenant:
     tenant.new_contact(list_id, email="ann@example.com", first_name="Ann")
     columns = ["email", "first_name"]
     preview = upload(browser, list_id, b"email,first name\nann@example.com\n")
-    assert "0 contacts would be created, 0 changed, and 1 left as they are." in words(preview)
-    assert "An empty cell leaves a field as it is." in words(preview)
+    assert "0 contacts would be created, 0 changed, and 1 left unchanged." in words(preview)
+    assert "An empty cell leaves its field unchanged." in words(preview)
     unseen = send_back(browser, list_id, preview, columns, empty_clears="1")
     assert unseen.status_code == 422
-    assert "This is not what was shown before. Look at it, and import it then." in words(unseen)
+    assert "The result of this import has changed since the preview. Check it, and then import." in words(unseen)
     cleared = send_back(browser, list_id, preview, columns, "/preview", empty_clears="1")
-    assert "0 contacts would be created, 1 changed, and 0 left as they are." in words(cleared)
+    assert "0 contacts would be created, 1 changed, and 0 left unchanged." in words(cleared)
     assert "An empty cell clears its field." in words(cleared)
     assert 'name="empty_clears" value="1" checked' in cleared.text
     assert send_back(browser, list_id, cleared, columns).status_code == 422
@@ -161,11 +161,11 @@ def test_empty_cells_clear_only_where_the_box_says_so_and_that_was_shown(tenant:
     ("content", "said"),
     [
         (b"", "the file is empty"),
-        (b"email\n", "the file has no row below the names of its columns"),
+        (b"email\n", "the file has no rows after the header"),
         (b"email\n" + b"a@example.com\n" * (MAX_ROWS + 1), "more than 5,000 rows"),
         (
             b"x" * (1024 * 1024 + 1),
-            f"1,048,576 bytes here; `{COMMAND_LINE} contacts import FILE.csv` reads longer ones",
+            f"more than 1,048,576 bytes. Import it with `{COMMAND_LINE} contacts import FILE.csv`",
         ),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_file_that_is_no_csv_is_refused(tenant: Tenant) -> None:
 
 def test_of_many_faults_the_first_are_shown(tenant: Tenant) -> None:
     page = upload(signed_in(tenant), tenant.add_list(), b"email\na@example.com\n" + b"x\n" * (MAX_FIRST_ROWS + 5))
-    assert f"{MAX_FIRST_ROWS + 5} rows are faulty" in words(page)
+    assert f"{MAX_FIRST_ROWS + 5} faulty rows" in words(page)
     assert page.text.count("must be an email address") == MAX_FIRST_ROWS
     assert "Leave out the faulty rows and import 1 row" in words(page)
 

@@ -126,7 +126,7 @@ def test_a_contact_says_why_it_gets_nothing_and_where_that_ends(tenant: Tenant, 
     made = tenant.new_contact(sends.list_id, email=address)
     path = path_of(sends.list_id, made["id"])
     browser = signed_in(tenant)
-    assert "Nothing keeps messages of this list from it." in words(browser.get(path))
+    assert "This contact gets the messages of this list." in words(browser.get(path))
     with tenant.services.database.write() as transaction:
         block(transaction, tenant.id, "email", address, "permanent bounce")
         unsubscribe(transaction, tenant.id, "email", address, None)
@@ -138,15 +138,15 @@ def test_a_contact_says_why_it_gets_nothing_and_where_that_ends(tenant: Tenant, 
     assert f"{address} has been unsubscribed from this list since" in text
     assert f"{address} has been blocked since" in text
     assert ": permanent bounce." in text
-    assert page.text.count('">What led to it, and how to end it<') == 3
-    linked_paths = [part.split('"')[0] for part in page.text.split('<a href="') if ">What led to it" in part[:200]]
+    assert page.text.count('">See why, and undo it<') == 3
+    linked_paths = [part.split('"')[0] for part in page.text.split('<a href="') if ">See why" in part[:200]]
     assert [browser.get(linked_path).status_code for linked_path in linked_paths] == [200] * 3
     browser.post(path, is_active="false")
     with tenant.services.database.write() as transaction:
         transaction.execute(update(Account).where(Account.id == tenant.id).values(owner_confirmed=False))
     text = words(browser.get(path))
-    assert "The contact is not active, so every send to it is skipped." in text
-    assert "The owner of the account has not confirmed the address" in text
+    assert "The contact is not active. Its messages are skipped." in text
+    assert "The account owner has not confirmed the owner's email address" in text
 
 
 def test_a_contact_without_address_and_one_with_a_flag_alone_say_so(tenant: Tenant) -> None:
@@ -158,7 +158,7 @@ def test_a_contact_without_address_and_one_with_a_flag_alone_say_so(tenant: Tena
         **{**BLANK, "subscribed_email": False},
         **{"list_id": list_id, "email": "a@example.com", "email_key": "a@example.com", "creation_time": this_second()},
     )
-    assert "a@example.com is unsubscribed in this contact alone." in words(browser.get(path_of(list_id, flagged)))
+    assert "a@example.com is unsubscribed, but only for this contact." in words(browser.get(path_of(list_id, flagged)))
 
 
 def test_a_contact_shows_its_latest_messages(tenant: Tenant, sends: SendsApi) -> None:
@@ -172,7 +172,7 @@ def test_a_contact_shows_its_latest_messages(tenant: Tenant, sends: SendsApi) ->
         newest = select(Recipient.uuid).where(Recipient.contact_id == contact_id).order_by(Recipient.id.desc())
         uuids = session.scalars(newest).all()
     assert [uuid for uuid in uuids if f'href="/console/messages/{uuid}"' in page.text] == uuids[:10]
-    assert f'href="/console/messages?contact_id={contact_id}">All messages to it' in page.text
+    assert f'href="/console/messages?contact_id={contact_id}">Show all messages to this contact' in page.text
 
 
 def test_values_are_changed_in_place_and_only_those_that_differ(tenant: Tenant) -> None:
@@ -203,8 +203,8 @@ def test_values_are_changed_in_place_and_only_those_that_differ(tenant: Tenant) 
         ({"email": "nobody"}, 422, "email must be an email address"),
         ({"plan": SCRIPT}, 422, "plan must be one of the field's options: free, gold."),
         ({"spend": "much"}, 422, "spend must be a number."),
-        ({"born": "2026-02-30"}, 422, "born: there is no day 2026-02-30."),
-        ({"email": "taken@example.com"}, 409, "has it already"),
+        ({"born": "2026-02-30"}, 422, "born: 2026-02-30 is not a day of the calendar."),
+        ({"email": "taken@example.com"}, 409, "already has it"),
         ({"is_active": "maybe"}, 422, "must be"),
     ],
 )

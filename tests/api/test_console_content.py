@@ -73,7 +73,7 @@ def test_a_mail_is_shown_with_all_of_its_parts(tenant: Tenant, sends: SendsApi) 
     assert SCRIPT not in page.text
     assert rules(page)["frame-src"] == "'self'"
     settle(tenant, uuid, "delivered")
-    assert "Grüße, Ann as it was sent" in words(signed_in(tenant).get(path_of(uuid)))
+    assert "Grüße, Ann as sent" in words(signed_in(tenant).get(path_of(uuid)))
 
 
 def test_only_pages_with_a_frame_may_have_frames(tenant: Tenant, sends: SendsApi) -> None:
@@ -190,7 +190,7 @@ def test_secret_values_are_masked_before_and_after_the_outcome(tenant: Tenant, s
             assert b"4711" not in browser.get(path_of(uuid, part)).data
         page = words(browser.get(path_of(uuid)))
         assert f"Code: {MASK}" in page
-        assert f"{MASK} stands for values that are secret." in page
+        assert f"{MASK} stands for a secret value." in page
         assert f"offer?p={MASK}" in browser.get(path_of(uuid, "/html")).text
 
 
@@ -213,8 +213,8 @@ def test_a_sentence_says_that_nothing_is_kept(tenant: Tenant, sends: SendsApi, r
     browser = signed_in(tenant)
     page = browser.get(path_of(uuid))
     assert page.status_code == 200
-    said = "it was purged at" if reason == "purged" else "its recipient was forgotten"
-    assert f"What was sent is not kept any more: {said}" in words(page)
+    said = "it was purged at" if reason == "purged" else "the recipient was forgotten"
+    assert f"The content is no longer kept: {said}" in words(page)
     assert "Ann" not in page.text
     assert [browser.get(path_of(uuid, part)).status_code for part in PARTS[1:]] == [404] * 4
 
@@ -226,10 +226,10 @@ def test_it_says_when_the_contact_has_changed_or_is_gone(tenant: Tenant, sends: 
     with tenant.services.database.write() as transaction:
         later = update(Contact).where(Contact.id == recipient.contact_id)
         transaction.execute(later.values(last_modified_time=now() + timedelta(minutes=1)))
-    assert "The contact has changed since, last at" in words(browser.get(path_of(uuid)))
+    assert "The contact was changed at" in words(browser.get(path_of(uuid)))
     with tenant.services.database.write() as transaction:
         transaction.execute(update(Recipient).where(Recipient.id == recipient.id).values(contact_id=10**12))
-    assert "The contact is not there any more" in words(browser.get(path_of(uuid)))
+    assert "The contact no longer exists" in words(browser.get(path_of(uuid)))
 
 
 def test_a_message_that_is_too_large_or_empty_says_so(tenant: Tenant, sends: SendsApi) -> None:

@@ -88,7 +88,7 @@ def test_a_domain_is_added_checked_and_says_what_is_missing_record_by_record(
     path = add(browser, f" {name.upper()} ")
     page = words(browser.get(path))
     assert "unverified · not checked yet" in page
-    assert "SPF: which servers send for the domain not checked" in page
+    assert "SPF: the servers that send mail for the domain not checked" in page
     assert "v=spf1 include:spf.service.example ~all" in page
     row = row_of(tenant, name, settings)
     spf, rsa, ed25519, dmarc = row["records"]
@@ -104,28 +104,28 @@ def test_a_domain_is_added_checked_and_says_what_is_missing_record_by_record(
     run_checks(asking)
     assert '<div id="live">' in browser.get(path).text
     page = words(browser.get(path))
-    assert "wrong · It lacks include:spf.service.example: add that to the record that is there." in page
+    assert "wrong · The record lacks include:spf.service.example. Add it to the published record." in page
     assert "Published now v=spf1 include:other.example -all" in page
     assert "google-site-verification" not in page
     assert "wrong · Another key is published." in page
-    assert "DMARC: what receivers do with mail that is not signed right" in page
-    assert "Sends from it are refused" in page
+    assert "DMARC: what receivers do with mail that fails the checks right" in page
+    assert "Sends from this domain are refused" in page
     assert f"{name} unverified spf, dkim" in words(browser.get(PATH))
     names.texts[name] = [spf["value"], "v=spf1 -all"]
     del names.texts[ed25519["name"]]
     browser.post(f"{path}/check")
     run_checks(asking)
     page = words(browser.get(path))
-    assert "There are several, of which receivers take none: merge them into one." in page
-    assert "missing · Nothing of the kind is published under this name." in page
+    assert "There are several records, so receivers ignore all of them. Merge them into one." in page
+    assert "missing · No such record is published under this name." in page
     names.texts[name] = [spf["value"]]
     names.texts[dmarc["name"]] = FAILING
     browser.post(f"{path}/check")
     run_checks(asking)
     page = words(browser.get(path))
     assert "verified · checked" in page
-    assert "unknown · The name servers have not answered, so nothing is known." in page
-    assert "Mail may be sent from it. What is not right below is recommended." in page
+    assert "unknown · The name servers did not answer." in page
+    assert "You can send mail from this domain. Some recommended records below are missing or wrong." in page
     assert acts(tenant, "domain") == ["domain.created", "domain.verified"]
 
 
@@ -138,7 +138,7 @@ def test_one_request_asks_for_no_more_than_others_and_an_account_for_no_more_tha
     assert [browser.post(f"{path}/check").status_code for path in (first, first, second)] == [303] * 3
     refused = browser.post(f"{third}/check")
     assert refused.status_code == 409
-    assert "2 checks are under way: wait until one of them has ended." in words(refused)
+    assert "2 checks are running. Wait until one ends." in words(refused)
     assert browser.post(f"{first}/delete").status_code == 303
     run_checks(asking)
     assert browser.post(f"{third}/check").status_code == 303
@@ -178,10 +178,10 @@ def test_hosts_are_set_and_cleared(tenant: Tenant) -> None:
     assert browser.post(f"{path}/hosts", **form).status_code == 303
     page = words(browser.get(path))
     assert f"Tracking host: where links lead not checked Name links.{name} Type " in page
-    assert "Return path: where reports of bounces go" in page
+    assert "Return path: where bounces go" in page
     refused = browser.post(f"{path}/hosts", tracking_host=name, return_path_host="x")
     assert refused.status_code == 422
-    assert "must be a name of its own" in words(refused)
+    assert "must differ from the domain" in words(refused)
     assert f'value="{name}"' in refused.text
     same = browser.post(f"{path}/hosts", tracking_host=f"a.{name}", return_path_host=f"a.{name}")
     assert same.status_code == 409
@@ -239,8 +239,8 @@ def test_of_two_accounts_that_prove_a_domain_one_has_each_host(
     assert first.post(f"{first_path}/hosts", **shared).status_code == 303
     assert f"Links lead to https://click.{name}" in verify(first, names, first_path)
     page = verify(second, names, another)
-    assert "Mail may be sent from it" in page
-    assert "taken · The host is another account's." in page
+    assert "You can send mail from this domain" in page
+    assert "taken · This host belongs to another account." in page
     assert "Links lead to https://send.service.example" in page
     second.post(f"{another}/hosts", tracking_host="", return_path_host="")
     assert second.post(f"{another}/hosts", **shared).status_code == 409
@@ -319,7 +319,7 @@ def test_only_operators_trust_a_domain(tenant: Tenant) -> None:
     assert path.endswith(f"?account={tenant.id}")
     page = words(browser.get(path))
     assert "trusted" in page
-    assert "an operator trusts it, whatever is published" in page
+    assert "an operator trusts it without checking its records" in page
 
 
 def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
@@ -329,8 +329,8 @@ def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
     assert approving.post(path, **form).headers["Location"] == f"{PATH}?account={tenant.id}"
     assert approving.post(path, address="Acme", kind="alphanumeric", list="", rate="").status_code == 303
     page = words(browser.get(PATH))
-    assert f"{number} virtual number, to which people reply Customers 2.5 Replies" in page
-    assert "Acme name, to which nobody can reply any no limit none" in page
+    assert f"{number} virtual number (people can reply) Customers 2.5 Replies" in page
+    assert "Acme name (nobody can reply) any no limit none" in page
     with tenant.services.database.read() as session:
         made = session.scalars(select(SmsSender).where(SmsSender.address == number)).one()
     assert (made.account_id, made.kind, made.list_id, made.messages_per_second) == (
@@ -377,7 +377,7 @@ def test_an_operator_approves_the_number_of_another_account_only_as_shared(
     form = {"address": number, "kind": "virtual_number", "list": "", "rate": ""}
     refused = browser.post(f"{SENDERS}?account={tenant.id}", **form)
     assert refused.status_code == 409
-    assert f"is that of the account '{other_tenant.name}'" in words(refused)
+    assert f"belongs to the account '{other_tenant.name}'" in words(refused)
     assert browser.post(f"{SENDERS}?account={tenant.id}", **form, shared="1").status_code == 303
 
 

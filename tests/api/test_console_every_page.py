@@ -262,12 +262,12 @@ def test_an_operator_of_several_accounts_chooses_one(estate: Estate, pages: list
         if page.names or page.rule in PAGES_OF_ALL_ACCOUNTS:
             continue
         answer = browser.open(page.method, page.rule, headers=SAME_ORIGIN)
-        choice = answer.mimetype == "text/html" and "Of which account?" in words(answer)
+        choice = answer.mimetype == "text/html" and "Choose an account" in words(answer)
         if page.method == "GET" and not page.is_file:
             assert (answer.status_code, choice) == (200, True), page
             chosen = browser.get(page.rule + query)
             assert chosen.status_code == 200, page
-            assert "Of which account?" not in words(chosen), page
+            assert "Choose an account" not in words(chosen), page
         else:
             assert (answer.status_code, choice) in ((404, False), (200, True)), page
 
@@ -305,7 +305,9 @@ def test_a_search_with_an_unknown_filter_is_refused(estate: Estate, pages: list[
             answer = browser.get(page.path(estate.ids) + query)
             assert answer.status_code in (200, 400), page
             if answer.status_code == 400:
-                assert re.search("colour(: this page has no such| is not a query) parameter", words(answer)), page
+                assert re.search("colour(: this page does not have this| is not a query) parameter", words(answer)), (
+                    page
+                )
                 refused.add(page.rule)
     listed = {page.rule for page in pages if page.method == "GET" and not page.names}
     assert refused == (listed - WITHOUT_FILTERS) | {f"{HOME}{rule}" for rule in FILTERED_BELOW}
@@ -320,4 +322,4 @@ def test_a_form_of_another_origin_is_refused(estate: Estate, pages: list[Page], 
         if page.method == "POST":
             answer = estate.sessions[OPERATOR].open("POST", page.path(estate.ids), headers=headers)
             assert answer.status_code == 403, page
-            assert "This request does not come from a page of the console." in words(answer), page
+            assert "This request did not come from a page of the console." in words(answer), page

@@ -68,7 +68,7 @@ def test_a_report_has_the_shares_of_its_counters(tenant: Tenant, rows: Rows) -> 
     assert "opened 90 50.0 % clicked 9 5.0 % unsubscribed 0 0.0 %" in page
     empty = words(signed_in(tenant).get(f"{PATH}/{new_group(rows)}"))
     assert "delivered 0 – opened 0 –" in empty
-    assert "None has failed or bounced." in empty
+    assert "No message has failed or bounced." in empty
 
 
 def test_the_latest_messages_tell_reasons_links_devices_and_countries(tenant: Tenant, rows: Rows) -> None:
@@ -85,7 +85,7 @@ def test_the_latest_messages_tell_reasons_links_devices_and_countries(tenant: Te
     add_step(rows, bob, "opened", "")
     add_step(rows, bob, "clicked by machine", "https://shop.example/only-machines · bot", "US")
     page = words(signed_in(tenant).get(f"{PATH}/{group_id}"))
-    assert "Of the latest 4 messages:" in page
+    assert "the latest 4 messages." in page
     assert "Reason Messages blocked 2" in page
     assert f"Link Messages {LINK} 2 Devices" in page
     assert "Kind Messages mobile 2 unknown 1 Countries" in page

@@ -90,7 +90,7 @@ def test_all_that_a_search_shows_is_released_after_a_preview(tenant: Tenant, row
     preview = words(browser.get(link.replace("&amp;", "&")))
     assert "2 messages of " in preview
     assert "Nothing has been done yet." in preview
-    assert "Left out 1: it has arrived, and ends as sent" in preview
+    assert "Left out 1: it has arrived and ends as sent" in preview
     assert ("Release 1 of 2 messages" in preview, "End as sent: 2 messages" in preview) == (True, True)
     path = ask(browser, tenant, "release", "was=queued")
     assert "Release 2 messages" in words(browser.get(path))
@@ -98,7 +98,7 @@ def test_all_that_a_search_shows_is_released_after_a_preview(tenant: Tenant, row
     run_due(tenant.services, time_slice=60)
     done = words(browser.get(path))
     assert "Released 1" in done
-    assert "Left out 1: it has arrived, and ends as sent" in done
+    assert "Left out 1: it has arrived and ends as sent" in done
     assert rows.states([sent, arrived, other]) == ["queued", "delivered", "held"]
     assert rows.steps(sent)[-1] == ("requeued", "released by an operator after a restore")
     assert f'href="{PATH}?was=queued&amp;account={tenant.id}"' in browser.get(path).text
@@ -137,14 +137,14 @@ def test_what_was_decided_meanwhile_is_left_as_it_is(
     run_due(tenant.services, time_slice=60)
     assert rows.states(ids) == ["failed"] * 10 + ["queued"] * 20
     page = words(browser.get(last))
-    assert ("Released 19" in page, "1 did not match any more" in page) == (True, True)
+    assert ("Released 19" in page, "1 no longer matched" in page) == (True, True)
 
 
 def test_an_action_that_cannot_be_asked_for_says_why(tenant: Tenant, rows: Rows, browser: Browser) -> None:
     ids = held(rows, "ann@example.com")
     for action, query, status, said in (
-        ("release", "was=sending", 409, "No message that matches is held."),
-        ("explode", "", 422, "Say what becomes of them."),
+        ("release", "was=sending", 409, "No matching message is held."),
+        ("explode", "", 422, "Choose an action."),
         ("release", "email=ann@example.com", 400, "email is not a query parameter"),
         ("release", "limit=5", 400, "limit is not available here"),
     ):

@@ -90,7 +90,7 @@ def test_a_key_is_rotated_with_an_overlap(tenant: Tenant) -> None:
     assert before <= until - timedelta(days=1) <= now()
     assert works(tenant, old)
     assert works(tenant, new)
-    assert "overlaps" in words(browser.get(PATH))
+    assert "overlapping" in words(browser.get(PATH))
     assert browser.post(f"{PATH}/{key.id}/rotate", overlap="24").status_code == 409
     shown_token(browser.post(f"{PATH}/{key_of(tenant, new).id}/rotate", overlap="0"))
     assert not works(tenant, new)

@@ -83,7 +83,7 @@ def test_who_came_by_a_link_creates_changes_and_deletes_a_list(tenant: Tenant) -
     tenant.add(Contact, list_id=list_id, email="a@example.com", creation_time=this_second(), **BLANK)
     kept = browser.post(f"{path}/delete", confirmation=name)
     assert kept.status_code == 422
-    assert f"type the name of the list, {name} 2." in words(kept)
+    assert f"Enter the name of the list, {name} 2, to confirm." in words(kept)
     assert stored(tenant, list_id) is not None
     assert browser.post(f"{path}/delete", confirmation=f"{name} 2").headers["Location"] == PATH
     assert stored(tenant, list_id) is None
@@ -116,7 +116,7 @@ def test_a_list_that_is_too_large_for_one_request_names_the_command(
     ):
         answer = browser.post(f"{PATH}/{list_id}{path}", **form)
         assert answer.status_code == 409
-        assert f"the operator does it with `{COMMAND_LINE} {command}`." in words(answer)
+        assert f"Ask an operator to run `{COMMAND_LINE} {command}`." in words(answer)
     assert browser.post(f"{PATH}/{list_id}", name="Larger").status_code == 303
     assert browser.post(f"{PATH}/{list_id}/fields", name="Note", type="Text Field").status_code == 303
 
@@ -124,14 +124,14 @@ def test_a_list_that_is_too_large_for_one_request_names_the_command(
 @each(
     ("path", "form", "status", "said"),
     [
-        ("", {"name": "Taken"}, 409, "the account has a list 'Taken' already"),
+        ("", {"name": "Taken"}, 409, "the account already has a list 'Taken'"),
         ("", {"name": ""}, 422, ""),
-        ("/{}", {"name": "Taken"}, 409, "the account has a list 'Taken' already"),
+        ("/{}", {"name": "Taken"}, 409, "the account already has a list 'Taken'"),
         ("/{}", {"name": SCRIPT, "stop_words": "x" * 51}, 422, "a stop word has 1 to 50 printable characters"),
-        ("/{}/fields", {"name": SCRIPT, "type": "Colour"}, 422, "'Colour' is none of Email,"),
+        ("/{}/fields", {"name": SCRIPT, "type": "Colour"}, 422, "'Colour' is not one of Email,"),
         ("/{}/fields", {"name": "x", "type": "Text Field", "options": "a"}, 422, "has no options"),
-        ("/{}/fields", {"name": "E-Mail", "type": "Email"}, 409, "a list has one field of the type Email"),
-        ("/{}/delete", {}, 422, "type the name of the list, Own."),
+        ("/{}/fields", {"name": "E-Mail", "type": "Email"}, 409, "a list can have only one field of the type Email"),
+        ("/{}/delete", {}, 422, "Enter the name of the list, Own, to confirm."),
     ],
 )
 def test_a_wrong_form_changes_nothing_and_is_shown_again(
@@ -152,7 +152,7 @@ def test_a_wrong_form_changes_nothing_and_is_shown_again(
 
 def test_keys_are_offered_no_changes(tenant: Tenant) -> None:
     list_id = tenant.add_list("Own")
-    assert "Delete it" not in signed_in(tenant).get(f"{PATH}/{list_id}").text
+    assert "Delete this list" not in signed_in(tenant).get(f"{PATH}/{list_id}").text
 
 
 def test_an_operator_finds_an_account_beyond_the_first_by_a_part_of_its_name(tenant: Tenant) -> None:
@@ -166,11 +166,11 @@ def test_an_operator_finds_an_account_beyond_the_first_by_a_part_of_its_name(ten
         return browser.get(PATH, query_string={"account_name": part})
 
     first = search(mark.swapcase())
-    assert (first.text.count(f">{mark} "), f"The first {MAX_ROWS} by name" in words(first)) == (MAX_ROWS, True)
+    assert (first.text.count(f">{mark} "), f"the first {MAX_ROWS} by name" in words(first)) == (MAX_ROWS, True)
     last = search(f"{mark} {MAX_ROWS}")
     assert (last.text.count(f">{mark} "), last.text.count(f">{mark} {MAX_ROWS}<")) == (1, 1)
     nothing = search("no such account<")
-    assert "No account has this in its name." in words(nothing)
+    assert "No account matches." in words(nothing)
     assert 'value="no such account&lt;"' in nothing.text
 
 

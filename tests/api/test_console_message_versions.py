@@ -50,12 +50,12 @@ def test_the_history_says_who_changed_which_fields_when(tenant: Tenant) -> None:
     assert f'href="{path}/versions"' in browser.get(path).text
     page = browser.get(f"{path}/versions")
     assert page.status_code == 200
-    rows = words(page).partition("The stored message ")[2].partition(" The newest 50 versions are kept")[0]
+    rows = words(page).partition("Stored message ")[2].partition(" The newest 50 versions are kept")[0]
     with tenant.services.database.read() as session:
         user = session.scalars(select(AuditEntry.actor).where(AuditEntry.account_id == tenant.id)).first()
     assert re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "TIME", rows) == (
-        "Version Written By With What changed "
-        "3 TIME service – Subject, Name of the sender "
+        "Version Written By Via Changes "
+        "3 TIME service – Subject, Sender name "
         f"2 TIME {user} the console Subject, HTML body "
         f"1 TIME {user} the console created"
     )
@@ -72,25 +72,25 @@ def test_a_version_shows_what_differs_from_the_one_before_or_from_another(tenant
     browser, path = signed_in(tenant), f"{PATH}/{message_id}/versions"
     page = browser.get(f"{path}/2")
     text = words(page)
-    assert "What differs from version 1" in text
-    assert "Field Version 1 Version 2 Subject Hi nothing Name of the sender nothing Acme" in text
+    assert "Changes since version 1" in text
+    assert "Field Version 1 Version 2 Subject Hi nothing Sender name nothing Acme" in text
     assert "HTML body 1 2 Line 3 3 <p>3</p> 4 4 <p>4</p> 5 5 <p>5</p>" in text
     assert "6 − removed: <p>6</p> 6 + added: <p>six</p> 7 7 <p>7</p> 8 8 <p>8</p> 9 9 <p>9</p>" in text
-    assert "Text body" not in text.partition("All that it says")[0]
+    assert "Text body" not in text.partition("Full content of this version")[0]
     assert "10 10" not in text
     assert "<del>Hi</del>" in page.text
     assert "<ins>Acme</ins>" in page.text
     newest = words(browser.get(f"{path}/3"))
     assert "Text body 2 3 Line 1 − removed: a␍ 1 + added: a 2 2 b" in newest
-    assert "This is what the message says." in newest
+    assert "This is the current version." in newest
     first = words(browser.get(f"{path}/1"))
-    assert "What it says Field Version 1" in first
+    assert "Content Field Version 1" in first
     assert "removed" not in first
     assert "added" not in first
     back = words(browser.get(f"{path}/1?against=3"))
-    assert "What differs from version 3" in back
+    assert "Changes since version 3" in back
     assert "6 − removed: <p>six</p> 6 + added: <p>6</p>" in back
-    assert words(browser.get(f"{path}/3?against=3")).count("Nothing differs.") == 1
+    assert words(browser.get(f"{path}/3?against=3")).count("No differences.") == 1
 
 
 def test_texts_of_a_version_are_escaped(tenant: Tenant) -> None:
@@ -136,7 +136,7 @@ def test_what_cannot_be_written_back_is_said_on_its_page(tenant: Tenant) -> None
     tenant.add_message(name=name)
     answer = linked(tenant).post(f"{PATH}/{message_id}/versions/1/restore")
     assert answer.status_code == 409
-    assert f"the account has a message '{name}' already" in words(answer)
+    assert f"the account already has a message '{name}'" in words(answer)
     assert version_numbers(tenant, message_id) == [1, 2]
 
 
@@ -149,8 +149,8 @@ def test_levels_see_and_write_what_their_scopes_allow(tenant: Tenant) -> None:
     for level, browser in browsers.items():
         assert ("/versions" in browser.get(f"{PATH}/{message_id}").text) == (level in ("standard", "link"))
         assert browser.post(f"{path}/2/restore").status_code == (303 if level == "link" else 403), level
-    assert "Write this version back" not in words(browsers["standard"].get(f"{path}/1"))
-    assert "Write this version back" in words(browsers["link"].get(f"{path}/1"))
+    assert "Restore this version" not in words(browsers["standard"].get(f"{path}/1"))
+    assert "Restore this version" in words(browsers["link"].get(f"{path}/1"))
 
 
 def test_another_account_has_no_such_version(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -187,7 +187,7 @@ def test_a_copy_leaves_the_history_to_its_original(tenant: Tenant) -> None:
         test = refreshed_test_account(transaction, transaction.get_one(Account, tenant.id))
     browser = Browser(tenant.app).sign_in(add_key(Tenant(tenant.app, test.id, test.name, tenant.domain), "standard"))
     page = words(browser.get(f"{PATH}/{message_id}/versions"))
-    assert "This is the copy of a test account: the history is that of the original." in page
+    assert "This message is a copy in a test account. Its history is the history of the original." in page
     assert "Subject Hello" in words(browser.get(f"{PATH}/{message_id}/versions/1"))
     assert browser.get(f"{PATH}/{message_id}/versions/2").status_code == 404
 

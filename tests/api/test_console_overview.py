@@ -44,7 +44,7 @@ def add_webhook(tenant: Tenant, url: str, **values: Any) -> int:
 
 def test_it_is_silent_when_all_is_well(tenant: Tenant) -> None:
     page = words(signed_in(tenant).get(HOME))
-    assert "All is well. No message waits." in page
+    assert "All is well. No messages are waiting." in page
     assert "Needs attention" not in page
 
 
@@ -57,9 +57,9 @@ def test_it_says_what_is_wrong(tenant: Tenant) -> None:
         transaction.add(entry)
     page = words(signed_in(tenant, "report").get(HOME))
     assert "3 things need attention. The oldest message has been due for 5 min" in page
-    assert "Sends from unverified.example are refused: its DNS records have not been found." in page
-    assert "The webhook at hooks.example accepts nothing: 3 attempts have failed." in page
-    assert "Messages wait, the oldest for 5 min" in page
+    assert "Sends from unverified.example are refused, because its DNS records were not found." in page
+    assert "The webhook at hooks.example is failing: 3 attempts have failed." in page
+    assert "Messages are waiting. The oldest has been waiting for 5 min" in page
     assert "secret-path" not in page
     assert "domains verify" not in page, "a tenant has no command line"
     operator_page = words(operator(tenant.app).get(f"{HOME}?account={tenant.id}"))
@@ -80,7 +80,7 @@ def test_a_relay_that_refuses_everything_needs_attention(tenant: Tenant) -> None
     rows.add(RecipientStep, recipient_id=bounced, time=moment - timedelta(minutes=3), step="bounced")
     browser = signed_in(tenant)
     page = browser.get(HOME)
-    assert f"The transport default has refused everything of {tenant.name} since" in words(page)
+    assert f"The transport default has refused all messages of {tenant.name} since" in words(page)
     assert "with: 554 5.7.1 Relay access denied; its messages wait" in words(page)
     assert "sends retry" not in words(page), "a tenant has no command line"
     (path,) = re.findall(r'href="(/console/messages\?state=bounced[^"]*)"', page.text)
@@ -91,7 +91,7 @@ def test_a_relay_that_refuses_everything_needs_attention(tenant: Tenant) -> None
     assert "1 message" in words(browser.get(html.unescape(retry[0])))
     operator_page = words(operator(tenant.app).get(f"{HOME}?account={tenant.id}"))
     assert "sends retry state=bounced transport=default" in operator_page
-    assert f"has refused everything of {tenant.name}" in words(operator(tenant.app).get(HOME))
+    assert f"has refused all messages of {tenant.name}" in words(operator(tenant.app).get(HOME))
 
 
 def test_it_shows_the_last_day_as_bars_a_table_and_a_file(tenant: Tenant) -> None:
@@ -140,8 +140,8 @@ def test_an_operator_sees_the_queue_and_the_processes(app: Flask, tenant: Tenant
     browser = operator(app)
     pages = [words(browser.get(HOME)) for _ in range(3)]
     assert "Processes Role Alive Silent api" in pages[-1]
-    assert "no process with the role sends shows a sign of life: no message leaves" in pages[-1]
-    assert "What to do: TmsProcessMissing , on the page Alerts" in pages[-1]
+    assert "no process with the role sends is alive: no message leaves" in pages[-1]
+    assert "What to do: see TmsProcessMissing on the Alerts page" in pages[-1]
 
 
 def test_no_text_becomes_markup(tenant: Tenant) -> None:

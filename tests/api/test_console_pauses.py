@@ -56,7 +56,7 @@ def test_an_account_pauses_and_goes_on(tenant: Tenant) -> None:
     assert f'href="{PATH}"' in told.text
     assert f"The list {name} is paused since" in words(browser.get("/console"))
     assert browser.post(f"{PAUSES}/{pause_id}/end").headers["Location"] == PATH
-    assert "goes on since" in words(browser.get(PATH))
+    assert "resumed" in words(browser.get(PATH))
     assert browser.post(f"{PAUSES}/{pause_id}/end").status_code == 404
     with tenant.services.database.read() as session:
         criteria = AuditEntry.object == "pause", AuditEntry.account_id == tenant.id
@@ -91,11 +91,11 @@ def test_operators_pause_any_account_and_a_domain_for_all(tenant: Tenant) -> Non
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ({}, "Say what to pause"),
+        ({}, "Choose what to pause"),
         ({"kind": "list"}, "Name the list."),
         ({"kind": "list", "of": "nothing <i>"}, "the account has no list"),
         ({"kind": "domain", "of": "people"}, "is not a domain name"),
-        ({"kind": "account", "of": "people.example"}, "Everything of the account, or only people.example?"),
+        ({"kind": "account", "of": "people.example"}, "To pause all messages of the account, leave out people"),
         ({"kind": "account", "reason": "x" * 201}, "has more than 200 characters"),
     ],
 )

@@ -64,8 +64,8 @@ def test_an_account_sees_what_it_has_left(tenant: Tenant, rows: Rows) -> None:
     rows.change(sending, state="sending", worker="w", lease_time=now() + timedelta(seconds=60))
     page = words(signed_in(tenant).get(PATH))
     assert re.search(r"Due 3, the oldest for 1 min 3\d s High priority 1 of them In flight 1 Later 0", page)
-    assert "No message waits for another try." in page
-    assert "None: no domain asks to be sent less." in page
+    assert "No messages are deferred." in page
+    assert "No domain is backed off." in page
 
 
 def test_deferred_messages_are_shown_by_domain_with_the_reason_and_the_next_try(tenant: Tenant, rows: Rows) -> None:
@@ -102,7 +102,7 @@ def test_operators_see_whose_turn_it_is(tenant: Tenant, other_tenant: Tenant) ->
     second = re.search(rf"{other_tenant.name} 1 1 1 d (\d+ s )?0 0", page)
     assert second, "a slow machine shows a second more"
     assert first < second.start(), "who has waited for longest comes first"
-    assert re.search(r"Each claim of a worker takes the same number from each of (these|all) \d+ accounts", page)
+    assert re.search(r"a worker takes the same number of messages from each account with due messages", page)
 
 
 def test_the_figures_of_the_installation_are_shown(tenant: Tenant, rows: Rows) -> None:
@@ -131,7 +131,7 @@ def test_operators_pause_a_transport_and_let_it_go_on(tenant: Tenant, transport:
         with tenant.services.database.read() as session:
             return session.scalars(select(Transport.enabled).where(Transport.name == transport)).one()
 
-    for field, state, button in (("0", "paused", "Go on"), ("1", "in use", "Pause")):
+    for field, state, button in (("0", "disabled", "Enable"), ("1", "in use", "Disable")):
         answer = browser.post(path, enabled=field)
         assert (answer.status_code, answer.headers["Location"]) == (303, PATH)
         assert is_enabled() is (field == "1")

@@ -80,7 +80,7 @@ def test_an_event_that_was_not_sent_yet_waits_or_is_held(
     (delivery,) = told(tenant, uuid)
     assert said in delivery
     assert f'href="/console/webhooks/{webhook}"' in delivery
-    assert ("next try" in delivery) == (not values)
+    assert ("next attempt" in delivery) == (not values)
 
 
 def test_an_event_is_found_behind_others_and_in_a_later_request(tenant: Tenant, sends: SendsApi) -> None:
@@ -162,4 +162,4 @@ def test_the_overview_of_an_account_leads_to_its_webhooks(tenant: Tenant) -> Non
     assert link in signed_in(tenant).get("/console").text
     page = signed_in(tenant, "report").get("/console")
     assert link not in page.text
-    assert "hooks.example accepts" in words(page)
+    assert "hooks.example accepting" in words(page)

@@ -195,7 +195,7 @@ def test_the_html_is_that_of_delivery_to_the_byte(tenant: Tenant) -> None:
     assert page.status_code == 200
     assert f"To {address}" in words(page)
     assert dry_run["body_text"].split()[0] in words(page)
-    assert "made from the HTML" in words(page)
+    assert "generated from the HTML" in words(page)
     assert "&lt;script" not in page.text
 
 
@@ -203,11 +203,11 @@ def test_what_is_missing_is_named_with_its_line(tenant: Tenant) -> None:
     message_id = tenant.add_message(body_html=HTML, body_text="%%colour%%\n%%colour%%", subject="For %%who%%")
     browser = signed_in(tenant)
     page = words(browser.post(f"{PATH}/{message_id}/preview", **of(stored(tenant, message_id))))
-    assert "HTML body, line 3: %%plan:IS:gold%% has no effect and stays as it is written." in page
-    assert "HTML body, line 1: first_name has no value; nothing stands there." in page
-    assert "HTML body, line 2: colour has no value; “blue” stands there." in page
-    assert "Text body, lines 1, 2: colour has no value; nothing stands there." in page
-    assert "Subject, line 1: who has no value; nothing stands there." in page
+    assert "HTML body, line 3: %%plan:IS:gold%% has no effect. It appears in the message as written." in page
+    assert "HTML body, line 1: first_name has no value. Nothing appears instead." in page
+    assert "HTML body, line 2: colour has no value. “blue” appears instead." in page
+    assert "Text body, lines 1, 2: colour has no value. Nothing appears instead." in page
+    assert "Subject, line 1: who has no value. Nothing appears instead." in page
     values = json.dumps({"first_name": "Ann", "colour": "red", "who": "you"})
     form = of(stored(tenant, message_id), body_html="<p>%%first_name%%</p>", values=values)
     page = words(browser.post(f"{PATH}/{message_id}/preview", **form))
@@ -223,9 +223,9 @@ def test_what_would_be_refused_or_skipped_is_shown_all_the_same(tenant: Tenant) 
     browser = signed_in(tenant)
     form = of(stored(tenant, message_id), list=str(list_id), address=address)
     page = words(browser.post(f"{PATH}/{message_id}/preview", **form))
-    assert "A send of it would be refused:" in page
+    assert "A send would be refused:" in page
     assert "from_address: the domain elsewhere.example is not configured in the account. Send from one that is" in page
-    assert "There is no subject, neither in the request nor in the message." in page
+    assert "Neither the request nor the message has a subject." in page
     assert "This address would get nothing: " in page
     assert html_of(browser, message_id, form).text == f"<p>Welcome friend</p>{LINKS_DO_NOTHING}"
 
@@ -242,17 +242,17 @@ def test_the_segments_of_a_text_message_are_counted(tenant: Tenant) -> None:
     assert "Characters 160 Encoding GSM 7-bit Segments 1" in preview_of("x" * 160)
     assert "Characters 161 Encoding GSM 7-bit Segments 2" in preview_of("x" * 161)
     assert "Characters 71 Encoding UCS-2 Segments 2" in preview_of("ж" * 71)
-    assert "It could not be sent" in preview_of("%%nothing%%")
+    assert "This message could not be sent" in preview_of("%%nothing%%")
 
 
 @each(
     ("changes", "text"),
     [
-        ({"values": "{"}, "values: no JSON"),
+        ({"values": "{"}, "values: not valid JSON"),
         ({"values": "[1]"}, "values: must be a JSON object."),
-        ({"values": '{"a": NaN}'}, "values: no JSON: NaN is no value."),
-        ({"values": '{"a": "\\ud800"}'}, "values: no JSON"),
-        ({"values": "[" * 90_000}, "values: no JSON"),
+        ({"values": '{"a": NaN}'}, "values: not valid JSON: NaN is not a JSON value."),
+        ({"values": '{"a": "\\ud800"}'}, "values: not valid JSON"),
+        ({"values": "[" * 90_000}, "values: not valid JSON"),
         ({"values": '{"a": "' + "x" * 100_000 + '"}'}, "values: has more than 100000 characters."),
         ({"values": '{"a b": "c"}'}, "a b: "),
         ({"values": '{"a": true}'}, "a must be a string or a number."),
@@ -293,7 +293,7 @@ def test_a_test_is_sent_as_the_api_sends_it(tenant: Tenant) -> None:
         ({"address": ""}, "address: A required field is missing."),
         ({"list": ""}, "list_id is required: an email goes to contacts of a list."),
         ({"list": "Nowhere"}, "the account has no list 'Nowhere'"),
-        ({"values": "{"}, "values: no JSON"),
+        ({"values": "{"}, "values: not valid JSON"),
         ({"address": "nobody"}, "email"),
     ):
         refused = browser.post(f"{PATH}/{message_id}/test", **{**form, **changes})

@@ -153,9 +153,9 @@ def test_all_that_one_reply_has_blocked_is_previewed_undone_and_unblocked(tenant
     assert "Unblocked 3" in words(browser.get(second))
     assert stored(tenant) == {("blocked", "hand@example.com", "by hand")}
     refused = browser.post(f"{PATH}/unblock", **form)
-    assert (refused.status_code, "No address that matches is blocked" in words(refused)) == (409, True)
+    assert (refused.status_code, "No matching address is blocked" in words(refused)) == (409, True)
     nothing = browser.get(f"{PATH}/unblock?{query}")
-    assert "No address that matches is blocked" in words(nothing)
+    assert "No matching address is blocked" in words(nothing)
     assert browser.post(f"{PATH}/unblock", **{**form, "action": "retry"}).status_code == 422
 
 
@@ -191,7 +191,7 @@ def test_a_suppression_says_since_when_and_what_led_to_it(tenant: Tenant, sends:
     suppress(tenant, address, reason="permanent bounce")
     browser = signed_in(tenant)
     page = browser.get(entry(browser, address))
-    assert "Nothing is sent to it from any list: permanent bounce." in words(page)
+    assert "This address is blocked: permanent bounce." in words(page)
     assert f'<a href="/console/messages/{uuid}">the message bounced</a>' in page.text
     assert "&lt;script&gt;" in page.text
     assert "mx.internal" not in page.text
@@ -214,7 +214,7 @@ def test_one_is_added_and_removed_in_place(tenant: Tenant, sends: SendsApi) -> N
         ("unsubscribed", mobile, None),
     }
     page = words(browser.get(entry(browser, mobile)))
-    assert "It is unsubscribed from all lists." in page
+    assert "This address is unsubscribed from all lists." in page
     with tenant.services.database.read() as session:
         assert not session.get_one(Contact, contact).subscribed_email
     assert "unsubscribed added by" in page
@@ -231,8 +231,11 @@ def test_one_is_added_and_removed_in_place(tenant: Tenant, sends: SendsApi) -> N
     [
         ({"address": "nobody", "state": "blocked"}, "'nobody' is neither an email address nor a mobile number"),
         ({"address": "a@b", "state": "blocked"}, "'a@b' is not an email address."),
-        ({"address": "a@example.com", "state": SCRIPT}, "is none of unsubscribed, blocked."),
-        ({"address": "a@example.com", "state": "blocked", "list": "5"}, "An address is blocked for all lists."),
+        ({"address": "a@example.com", "state": SCRIPT}, "is not one of unsubscribed, blocked."),
+        (
+            {"address": "a@example.com", "state": "blocked", "list": "5"},
+            "A block applies to all lists. Leave the list out.",
+        ),
         ({"address": "a@example.com", "state": "unsubscribed", "list": "Nowhere"}, "the account has no list 'Nowhere'"),
         ({"address": "a@example.com", "state": "blocked", "reason": "x" * 256}, "at most 255 characters"),
     ],
@@ -264,12 +267,12 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     preview = upload(browser, "\n".join(lines).encode("utf-8-sig"))
     page = words(preview)
     assert "4 rows of the file would be added" in page
-    assert "6 rows are faulty" in page
+    assert "6 faulty rows" in page
     assert "6 'nobody' is neither an email address" in page
     assert "7 The account has no list '999999'." in page
-    assert "8 An address is blocked for all lists." in page
+    assert "8 A block applies to all lists. Leave the list out." in page
     assert "10 It has no address." in page
-    assert "11 has 7 cells, the head has 4" in page
+    assert "11 has 7 cells, but the header has 4" in page
     assert "<script>" not in preview.text
     assert stored(tenant) == set()
     assert acts(tenant) == []
@@ -284,7 +287,7 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     again = upload(browser, browser.get(f"{PATH}.csv").data, "blocked")
     assert "faulty" not in words(again)
     assert "0 rows of the file would be added" in words(again)
-    assert "4 rows add nothing: suppressed already, or twice in the file." in words(again)
+    assert "4 rows add nothing, because the address is already suppressed or occurs twice in the file." in words(again)
     assert 'name="content"' not in again.text
     more = upload(browser, b"address,state\nann@example.com,\ngus@example.com,blocked\ngus@example.com,blocked\n")
     assert "1 row of the file would be added" in words(more)
@@ -302,10 +305,10 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     ("content", "said"),
     [
         (b"", "the file is empty"),
-        (b"email\n", "the file has no row below the names of its columns"),
+        (b"email\n", "the file has no rows after the header"),
         (b"name\nann@example.com\n", "names no column address, email, mobile"),
         (b"email\n" + b"a@example.com\n" * (MAX_ROWS + 1), "more than 5,000 rows"),
-        (b"x" * (1024 * 1024 + 1), "at most 1,048,576 bytes here; a seed file reads longer ones."),
+        (b"x" * (1024 * 1024 + 1), "The file has more than 1,048,576 bytes. Import it with a seed file."),
         (FOREIGN_FILES[0][0], f"{FOREIGN_FILES[0][1]}."),
     ],
 )
@@ -318,11 +321,14 @@ def test_a_file_that_cannot_be_read_says_so(tenant: Tenant, content: bytes, said
 def test_of_many_faults_the_first_are_shown_and_a_changed_form_imports_nothing(tenant: Tenant) -> None:
     browser, content = signed_in(tenant), base64.urlsafe_b64encode(b"address\nb@example.com\nx\n").decode()
     page = upload(browser, b"email\na@example.com\n" + b"x\n" * (MAX_FIRST_ROWS + 5))
-    assert f"{MAX_FIRST_ROWS + 5} rows are faulty" in words(page)
+    assert f"{MAX_FIRST_ROWS + 5} faulty rows" in words(page)
     assert page.text.count("is neither an email address") == MAX_FIRST_ROWS
     forms = (
         ("Choose the file again.", {"content": "§"}),
-        ("This is not what was shown before.", {"content": content, "shown": ["address", "false", "2", "0"]}),
+        (
+            "The result of this import has changed since the preview.",
+            {"content": content, "shown": ["address", "false", "2", "0"]},
+        ),
     )
     for said, form in forms:
         forged = browser.post(f"{PATH}/import", file_state="blocked", **form)
@@ -349,7 +355,7 @@ def test_a_forgotten_address_is_known_by_nothing(tenant: Tenant) -> None:
     browser = signed_in(tenant)
     assert "forgotten" in words(browser.get(PATH))
     page = browser.get(f"{PATH}/blocked/{row_id}")
-    assert "A forgotten address" in words(page)
+    assert "Forgotten address" in words(page)
     assert "Unblock" not in words(page)
     assert browser.post(f"{PATH}/blocked/{row_id}/remove").status_code == 409
     for text in (page.text, browser.get(PATH).text, browser.get(f"{PATH}.csv").text):

@@ -259,7 +259,7 @@ def test_the_message_says_what_would_be_accepted(api: Client, customers: int) ->
     send = developer_message(
         api.post("/v1/transactional-sends", {"type": "email", "recipient": [], "list_id": customers})
     )
-    assert send.startswith("recipient is not accepted here; what is: type, list_id, ")
+    assert send.startswith("recipient is not accepted here; accepted: type, list_id, ")
     assert "recipients" in send
 
 

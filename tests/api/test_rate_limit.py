@@ -135,7 +135,7 @@ def test_pages_of_the_console_count_for_the_key_that_has_signed_in(limited_app: 
     for refused in (browser.get(HOME), other.get(HOME), browser.post("/console/sign-out")):
         assert refused.status_code == 429
         assert refused.headers["Retry-After"] == refused.headers["RateLimit-Reset"]
-        assert "The rate limit of this key or session is used up. Reload this page in" in words(refused)
+        assert "The rate limit of this key or session is exhausted. Reload this page in" in words(refused)
     assert tenant.api.get("/v1/").status_code == 429
     assert signed_in(tenant, "limited").get(HOME).status_code == 200
 

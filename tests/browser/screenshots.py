@@ -65,10 +65,10 @@ def _preview(watched: WatchedPage) -> None:
     """Shows a stored email as a contact of the demo gets it."""
     page = watched.page
     watched.open("/console/stored-messages/1")
-    page.get_by_label("List, by its name or id").fill("Customers")
+    page.get_by_label("List, by name or id").fill("Customers")
     page.get_by_label("Email address").fill("ann@example.com")
     page.get_by_role("button", name="Preview").click()
-    page.get_by_text("With the values of contact").wait_for()
+    page.get_by_text("This preview uses the values of contact").wait_for()
     page.get_by_role("button", name="Show the HTML").click()
     page.frame_locator("iframe.mail").locator("body *").first.wait_for()
     page.locator("#preview").scroll_into_view_if_needed()

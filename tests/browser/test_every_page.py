@@ -47,7 +47,7 @@ def test_the_pages_of_errors_are_accessible(watched: WatchedPage) -> None:
     page.get_by_role("link", name="Back to the overview").click()
     page.get_by_role("link", name="Groups", exact=True).click()
     page.get_by_role("link", name="First steps").click()
-    page.get_by_label("Beside the group with the id").fill("x")
+    page.get_by_label("Compare with group id").fill("x")
     page.get_by_role("button", name="Compare").click()
     page.get_by_role("alert").wait_for()
     faults += faults_of(watched, "a form that is refused")

@@ -20,10 +20,10 @@ def test_a_file_is_imported_after_a_look_at_its_faults(watched: WatchedPage) -> 
     page.get_by_text("Import a CSV file").click()
     file = {"name": "people.csv", "mimeType": "text/csv", "buffer": FILE}
     page.get_by_label("File with a column for the email").set_input_files(file)
-    page.get_by_role("button", name="Show what it would do").click()
+    page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_role("alert")).to_contain_text("No column is email")
-    page.get_by_label("What column 1 is").select_option("email")
-    page.get_by_role("button", name="Show what these columns would do").click()
+    page.get_by_label("Attribute of column 1").select_option("email")
+    page.get_by_role("button", name="Update the preview").click()
     expect(page.get_by_role("main")).to_contain_text("1 contact would be created")
     expect(page.get_by_role("region", name="Faults")).to_contain_text("email must be an email address")
     assert faults_of(watched, "the preview") == []
@@ -40,10 +40,10 @@ def test_a_blind_reader_finds_why_a_contact_gets_nothing_and_ends_it(watched: Wa
     page.get_by_label("Email address or mobile number").fill("quentin@example.com")
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name="quentin@example.com").click()
-    reasons = page.get_by_role("region", name="Why it gets messages or none")
+    reasons = page.get_by_role("region", name="Can this contact get messages?")
     expect(reasons).to_contain_text("quentin@example.com has been unsubscribed from this list")
     page.get_by_role("button", name="Resubscribe quentin@example.com").click()
-    expect(reasons).to_contain_text("Nothing keeps messages of this list from it.")
+    expect(reasons).to_contain_text("This contact gets the messages of this list.")
 
 
 def test_a_contact_is_forgotten_once_its_address_was_typed(watched: WatchedPage) -> None:
@@ -55,10 +55,10 @@ def test_a_contact_is_forgotten_once_its_address_was_typed(watched: WatchedPage)
     page.get_by_label("Email address or mobile number").fill(address)
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name=address).click()
-    page.get_by_role("button", name=f"All that is held about {address}").click()
+    page.get_by_role("button", name=f"Show what is held about {address}").click()
     expect(page.get_by_role("region", name="Rows by place")).to_contain_text("contacts with their list fields")
     assert faults_of(watched, "what is held") == []
-    confirmation = page.get_by_label("The address, to confirm")
+    confirmation = page.get_by_label("Enter the address to confirm")
     confirmation.fill("bruno")
     page.get_by_role("button", name="Forget this person").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was removed")

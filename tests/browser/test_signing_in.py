@@ -22,7 +22,7 @@ def test_a_link_signs_in_once(watched: WatchedPage) -> None:
     watched.expected |= {404}
     watched.open(link)
     page.get_by_role("button", name="Sign in to the console").click()
-    expect(page.get_by_text("This link was used already")).to_be_visible()
+    expect(page.get_by_text("This link was already used")).to_be_visible()
 
 
 def test_a_key_signs_in_and_its_level_decides_what_is_seen(watched: WatchedPage) -> None:

@@ -36,7 +36,7 @@ def test_a_blind_reader_finds_why_a_message_failed(signed_in: WatchedPage) -> No
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name=GONE).first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text(GONE)
-    expect(page.get_by_role("region", name="What became of it")).to_contain_text("nobody of that name lives here")
+    expect(page.get_by_role("region", name="What happened to it")).to_contain_text("nobody of that name lives here")
 
 
 def test_the_frame_with_a_mail_runs_nothing_and_its_links_do_nothing(signed_in: WatchedPage) -> None:
@@ -61,11 +61,11 @@ def test_a_blind_reader_sends_a_message_and_finds_why_it_failed(signed_in: Watch
     signed_in.console.relay.reply(address, REFUSAL)
     page.get_by_role("link", name="Stored messages", exact=True).click()
     page.get_by_role("link", name="Welcome", exact=True).click()
-    page.get_by_label("List, by its name or id").fill("Customers")
-    page.get_by_label("Email address of a contact of the list, or of anybody").fill(address)
+    page.get_by_label("List, by name or id").fill("Customers")
+    page.get_by_label("Email address of a contact or of anybody else").fill(address)
     page.get_by_role("button", name="Send a test").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(address)
-    outcome = page.get_by_role("region", name="What became of it")
+    outcome = page.get_by_role("region", name="What happened to it")
     expect(outcome).to_contain_text("nobody of that name lives here", timeout=30_000)
 
 
@@ -75,25 +75,25 @@ def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: 
     uuid = console.send(address, group_name="Tried again")
     wait_until(lambda: console.state(uuid) == "bounced", "it is refused")
     signed_in.open(f"/console/messages/{uuid}")
-    page.get_by_role("button", name="Unblock the address").click()
+    page.get_by_role("button", name="Unblock address").click()
     signed_in.open(f"/console/messages?email={address}")
     page.get_by_role("row", name=address).get_by_role("link").last.click()
     page.get_by_label("State").select_option("bounced")
     page.get_by_role("button", name="Search").click()
     for is_undone in (True, False):
-        page.get_by_role("button", name="Retry all that this shows").click()
+        page.get_by_role("button", name="Retry all matching messages").click()
         expect(page.get_by_role("row", name=address)).to_contain_text("retried")
         assert faults_of(signed_in, page.url) == []
         page.get_by_role("button", name="Retry 1 message").click()
-        outcome = page.get_by_role("region", name="What becomes of it")
-        expect(outcome).to_contain_text("It begins in")
+        outcome = page.get_by_role("region", name="Progress")
+        expect(outcome).to_contain_text("This action starts in")
         if is_undone:
             page.get_by_role("button", name="Undo").click()
-            expect(outcome).to_contain_text("Undone: nothing was done.")
+            expect(outcome).to_contain_text("The action was undone before it started. Nothing was changed.")
             assert console.state(uuid) == "bounced"
             page.get_by_role("link", name="state=bounced").click()
     page.evaluate("window.stayed = true")
-    expect(outcome).to_contain_text("All was looked at.", timeout=90_000)
+    expect(outcome).to_contain_text("The action is complete.", timeout=90_000)
     assert page.evaluate("window.stayed"), "the page was loaded anew"
     assert faults_of(signed_in, "a bulk action at its end") == []
     signed_in.open("/console/bulk-actions")
@@ -113,16 +113,16 @@ def test_what_a_restore_holds_is_released_by_an_operator(watched: WatchedPage) -
     watched.open("/console/holds")
     if page.get_by_role("heading", level=1).inner_text() != "Held messages":
         page.get_by_role("link", name="Demo").click()
-    page.get_by_label("Was in the backup").select_option("queued")
+    page.get_by_label("State in the backup").select_option("queued")
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("row", name=address)).to_contain_text("queued")
     assert faults_of(watched, "held messages") == []
-    page.get_by_role("button", name="Release or end all that this shows").click()
+    page.get_by_role("button", name="Release or end all matching messages").click()
     expect(page.get_by_role("row", name=address)).to_contain_text("sent")
     assert faults_of(watched, "the preview of held messages") == []
     page.get_by_role("button", name="Release 1 message").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Release 1 message")
-    expect(page.get_by_role("region", name="What becomes of it")).to_contain_text("All was looked at.", timeout=90_000)
+    expect(page.get_by_role("region", name="Progress")).to_contain_text("The action is complete.", timeout=90_000)
     wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
 
 
@@ -131,7 +131,7 @@ def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Wa
     uuid = console.send("xena@example.com")
     wait_until(lambda: console.state(uuid) == "failed", "it is refused")
     signed_in.open(f"/console/messages/{uuid}")
-    page.get_by_role("button", name="Unblock the address").click()
+    page.get_by_role("button", name="Unblock address").click()
     page.get_by_role("button", name="Send again").click()
     wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
     expect(page.locator(".title .state")).to_have_text("delivered", timeout=30_000)
@@ -140,7 +140,7 @@ def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Wa
 def test_keys_lead_to_pages_and_to_the_search(signed_in: WatchedPage) -> None:
     page = signed_in.page
     page.keyboard.press("?")
-    dialog = page.get_by_role("dialog", name="Keys")
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(dialog).to_be_visible()
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
@@ -200,24 +200,24 @@ def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: Wat
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Written in a browser")
     for label, text in (
-        *(("Subject", "Hello %%first_name%%"), ("Name of the sender", "Acme")),
-        *(("Address of the sender", "hello@acme.example"), ("HTML body", "<h1>Hi %%first_name**you%%</h1>")),
+        *(("Subject", "Hello %%first_name%%"), ("Sender name", "Acme")),
+        *(("Sender address", "hello@acme.example"), ("HTML body", "<h1>Hi %%first_name**you%%</h1>")),
     ):
         page.get_by_label(label, exact=True).fill(text)
     preview, frame = page.get_by_role("region", name="Preview"), page.frame_locator("iframe")
     expect(preview).to_contain_text("Subject, line 1: first_name has no value")
     expect(frame.get_by_role("heading")).to_have_text("Hi you")
-    page.get_by_label("Values of wildcards").fill('{"first_name": "Ann"}')
+    page.get_by_label("Wildcard values").fill('{"first_name": "Ann"}')
     expect(preview).to_contain_text("Hello Ann")
     expect(frame.get_by_role("heading")).to_have_text("Hi Ann")
-    page.get_by_label("As wide as a phone").check()
+    page.get_by_label("Phone width").check()
     expect(page.locator("iframe")).to_have_css("width", "376px")
     page.get_by_label("Dark scheme").check()
     expect(page.locator("iframe")).to_have_css("color-scheme", "dark")
     page.get_by_role("button", name="Save").click()
-    page.get_by_label("List, by its name or id").fill("1")
+    page.get_by_label("List, by name or id").fill("1")
     page.get_by_label("Email address").fill("ann@example.com")
-    page.get_by_label("Values of wildcards").fill('{"first_name": "Ann"}')
+    page.get_by_label("Wildcard values").fill('{"first_name": "Ann"}')
     page.get_by_role("button", name="Send a test").click()
     expect(page.locator(".title .state")).to_have_text("delivered", timeout=30_000)
 
@@ -242,7 +242,7 @@ def test_a_version_of_a_stored_message_is_compared_and_written_back(watched: Wat
     page.get_by_label("Compare with version").select_option("3")
     page.get_by_role("button", name="Compare").click()
     expect(changed.get_by_role("insertion")).to_have_text("+ added: <p>two</p>")
-    page.get_by_role("button", name="Write this version back").click()
+    page.get_by_role("button", name="Restore this version").click()
     expect(page.get_by_label("HTML body", exact=True)).to_have_value("<p>one</p>\n<p>two</p>")
 
 
@@ -251,13 +251,13 @@ def test_the_records_of_a_new_domain_are_copied(watched: WatchedPage) -> None:
     watched.sign_in(console.link())
     page.keyboard.type("gd")
     page.get_by_label("Domain", exact=True).fill("copied.example")
-    page.get_by_role("button", name="Add the domain").click()
+    page.get_by_role("button", name="Add domain").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("copied.example")
     copy = page.get_by_role("button", name="Copy the value of record 1")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     copy.click()
     expect(copy).to_have_text("Copied")
     assert str(page.evaluate("navigator.clipboard.readText()")).startswith("v=spf1 ")
-    page.get_by_text("Delete it").click()
-    page.get_by_role("button", name="Delete the domain").click()
+    page.get_by_text("Delete this domain").click()
+    page.get_by_role("button", name="Delete domain").click()
     expect(page.get_by_role("region", name="Sending domains")).not_to_contain_text("copied.example")

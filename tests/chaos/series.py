@@ -17,7 +17,7 @@ PASSED = (
 
 
 def automation(webhook: str) -> dict[str, Any]:
-    """The definition; the webhook is that of the account."""
+    """The definition; the webhook belongs to the account."""
     return {
         "name": LIST,
         "kind": "advanced",

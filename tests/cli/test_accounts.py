@@ -120,11 +120,11 @@ def test_an_account_with_everything_in_it_can_be_deleted(bare: Cli, tenant: Tena
         (["--allow-network", "ten"], "allowed_networks.0: 'ten' does not appear to be an IPv4 or IPv6 network; write"),
         (["--rate-limit", "fast"], "rate_limit: 'fast' must be N/second, N/minute, N/hour or off"),
         (["--name", ""], "name: must not be empty"),
-        (["--email-priority", "urgent"], "email_priority: 'urgent' is neither high nor normal"),
-        (["--sms-priority", "High"], "sms_priority: 'High' is neither high nor normal"),
+        (["--email-priority", "urgent"], "email_priority: 'urgent' is not one of high, normal"),
+        (["--sms-priority", "High"], "sms_priority: 'High' is not one of high, normal"),
         (["--brand-name", "  "], "brand_name: must not be empty"),
         (["--brand-name", "x" * 101], "brand_name: has more than 100 characters"),
-        (["--brand-name", "Ac\u2028me"], "brand_name: holds a control character"),
+        (["--brand-name", "Ac\u2028me"], "brand_name: contains a control character"),
         (["--brand-colour", "blue"], "brand_colour: 'blue' is not a colour such as #0a66c2"),
         (["--brand-colour", "#0a66c2;"], "brand_colour: '#0a66c2;' is not a colour such as #0a66c2"),
         *(
@@ -140,7 +140,7 @@ def test_invalid_attributes_of_an_account_are_reported(
 
 
 def test_names_of_accounts_are_unique(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:
-    error = f"name: there is an account '{tenant.name}' already"
+    error = f"name: there is already an account '{tenant.name}'"
     assert bare.refused("accounts", "create", tenant.name) == error
     assert bare.refused("accounts", "update", other_tenant.name, "--name", tenant.name) == error
 
@@ -160,20 +160,20 @@ def test_a_key_is_shown_once_and_works_until_it_is_revoked(cli: Cli, tenant: Ten
     assert made["token"].startswith(key["begins_with"])
     assert cli.text("keys", "revoke", "backend") == "revoked key backend\n"
     check_error(client.get("/v1/messages"), 401, "api_key_invalid")
-    assert cli.text("keys", "revoke", "backend") == "key backend was revoked already\n"
+    assert cli.text("keys", "revoke", "backend") == "key backend was already revoked\n"
     assert cli.json("keys", "show", "backend")["revoked_time"] is not None
 
 
 def test_names_of_keys_are_unique(cli: Cli) -> None:
     cli.text("keys", "create", "backend", "--level", "report")
     assert cli.refused("keys", "create", "backend", "--level", "report") == (
-        "name: the account has a key 'backend' already"
+        "name: the account already has a key 'backend'"
     )
 
 
 def test_a_domain_counts_after_it_is_trusted(cli: Cli) -> None:
     result = cli.run("domains", "add", "Mail.Acme.example", "--json")
-    assert result.stderr.startswith("Not verified: sends from it are refused.")
+    assert result.stderr.startswith("Not verified: sends from this domain are refused.")
     assert cli.json("domains", "show", "mail.acme.example")["verified"] is False
     made = cli.json("domains", "add", "mail.acme.example", "--trust")
     assert (made["name"], made["verified"]) == ("mail.acme.example", True)
@@ -248,7 +248,7 @@ def test_a_sender_may_have_a_note(cli: Cli) -> None:
     number, note = new_mobile(), "Registered for Acme, reference 17"
     create = ("senders", "create", number, "--kind", "number")
     assert cli.refused(*create, "--note", "x" * 501) == "note: has more than 500 characters"
-    assert cli.refused(*create, "--note", "one\ntwo") == "note: holds a control character"
+    assert cli.refused(*create, "--note", "one\ntwo") == "note: contains a control character"
     assert cli.json(*create, "--note", note)["note"] == note
     assert cli.json("senders", "update", number, "--rate", "1")["note"] == note
     assert note in cli.text("senders", "list")
@@ -261,12 +261,12 @@ def test_a_number_belongs_to_one_account_unless_it_is_approved_as_shared(cli: Cl
     cli.text("senders", "create", number, "--kind", "virtual_number")
     for kind in ("virtual_number", "number"):
         error = other.refused("senders", "create", number, "--kind", kind)
-        assert error.startswith(f"address: the number {number} is that of the account '")
+        assert error.startswith(f"address: the number {number} belongs to the account '")
     assert other.json("senders", "create", number, "--kind", "virtual_number", "--shared")["address"] == number
     for caller in (cli, other):
         caller.text("senders", "create", "SHOP", "--kind", "alphanumeric")
     cli.text("senders", "delete", number)
-    assert "is that of the account" in cli.refused("senders", "create", number, "--kind", "number")
+    assert "belongs to the account" in cli.refused("senders", "create", number, "--kind", "number")
 
 
 def test_invalid_senders_are_reported(cli: Cli) -> None:
@@ -276,4 +276,4 @@ def test_invalid_senders_are_reported(cli: Cli) -> None:
     assert cli.refused(*create, "ACME", "--kind", "fax").startswith("Invalid value for '--kind'")
     assert cli.refused(*create, "ACME", "--kind", "alphanumeric", "--list", "L") == "the account has no list 'L'"
     cli.text(*create, "ACME", "--kind", "alphanumeric")
-    assert cli.refused(*create, "ACME", "--kind", "alphanumeric") == "address: the account has a sender 'ACME' already"
+    assert cli.refused(*create, "ACME", "--kind", "alphanumeric") == "address: the account already has a sender 'ACME'"

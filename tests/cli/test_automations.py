@@ -198,10 +198,10 @@ def test_runs_are_moved_where_their_step_still_exists(tenant: Tenant, cli: Cli, 
 @pytest.mark.parametrize(
     ("document", "error"),
     [
-        (STANDARD, "kind: cannot change: create an automation with another name, and delete this one"),
+        (STANDARD, "kind: cannot change: create an automation with another name and delete this one"),
         (
             {**ADVANCED, "list": "Others"},
-            "list: cannot change: create an automation with another name, and delete this one",
+            "list: cannot change: create an automation with another name and delete this one",
         ),
         (
             advanced(branch("x", [{"name": "hello", "stop": True}])),
@@ -236,8 +236,7 @@ def test_what_an_update_cannot_change(
         ),
         (
             advanced(send("a"), branch("b", [stop("c")], on={"step": "a", "did": "replied", "within": "1 day"})),
-            "steps[1].branch.did: of a message of the type email is only known whether it was delivered, opened, "
-            "clicked, bounced",
+            "steps[1].branch.did: for a message of the type email, did must be delivered, opened, clicked, bounced",
         ),
         (
             advanced({"name": "a", "set": {"plan": "tin"}}),
@@ -256,17 +255,17 @@ def test_what_a_definition_names_must_be_there(cli: Cli, write: Write, changes: 
 def test_all_that_is_wrong_is_shown_together(cli: Cli, write: Write) -> None:
     document = advanced(send("a"), send("a"), {"name": "b", "send": "Nothing"}, {"name": "c", "wait": "soon"})
     errors = [
-        "steps[1].name: is the name of another step already: a",
+        "steps[1].name: is already the name of another step: a",
         "steps[2].send: the account has no message 'Nothing'",
         "steps[3].wait: must be a number of minutes, hours, days or weeks, such as '2 days', not 'soon'",
     ]
     cli.json("automations", "create", write({**STANDARD, "name": "Taken"}))
-    taken = "name: the account has an automation 'Taken' already"
+    taken = "name: the account already has an automation 'Taken'"
     for command, name, first in (
         ("create", "Other", ()),
         ("create", "Taken", (taken,)),
         ("update", "Other", ()),
-        ("update", "Taken", ("kind: cannot change: create an automation with another name, and delete this one",)),
+        ("update", "Taken", ("kind: cannot change: create an automation with another name and delete this one",)),
     ):
         result = cli.run("automations", command, write({**document, "name": name}))
         assert (result.exit_code, result.stderr) == (2, "Error: " + "\n       ".join((*first, *errors)) + "\n")
@@ -283,18 +282,18 @@ def test_a_text_message_needs_a_mobile_field_and_knows_no_opens(tenant: Tenant, 
     assert refused == "message: the list has no field for the addresses of a message of the type sms"
     asks = branch("b", [stop("c")], on={"step": "a", "did": "opened", "within": "1 day"})
     refused = cli.refused("automations", "create", write(advanced({"name": "a", "send": "Text"}, asks)))
-    assert refused.startswith("steps[1].branch.did: of a message of the type sms is only known whether it was deli")
+    assert refused.startswith("steps[1].branch.did: for a message of the type sms, did must be deli")
 
 
 @pytest.mark.usefixtures("customers")
 def test_names_are_unique_and_their_number_is_bounded(tenant: Tenant, cli: Cli, write: Write) -> None:
     cli.json("automations", "create", write(STANDARD))
     refused = cli.refused("automations", "create", write(STANDARD))
-    assert refused == "name: the account has an automation 'Welcome gold customers' already"
+    assert refused == "name: the account already has an automation 'Welcome gold customers'"
     definition = read_definition({**STANDARD, "name": "Another"})
     with tenant.services.database.write() as transaction, pytest.raises(ServiceError) as raised:
         create_automation(transaction, tenant.id, definition, 1)
-    assert raised.value.errors[0].detail == "the account may have 1 automations"
+    assert raised.value.errors[0].detail == "the account can have at most 1 automations"
     assert cli.refused("automations", "update", write({**STANDARD, "name": "Other"})) == (
         "the account has no automation 'Other'; create it first"
     )
@@ -344,7 +343,7 @@ def test_deleting_says_how_many_runs_it_ends_and_asks(cli: Cli, tenant: Tenant, 
         add_run(tenant, made["id"], 1, step="delay", contact_id=number)
     asked = cli.run("automations", "delete", "Hello", input="n\n")
     assert asked.exit_code == 1
-    assert "Delete the automation Hello? That ends 3 runs. [y/N]" in asked.stderr
+    assert "Delete the automation Hello? This ends 3 runs. [y/N]" in asked.stderr
     assert cli.run("automations", "delete", "Hello", input="").exit_code == 1
     assert cli.json("automations", "show", "Hello")["state"] == "active"
     assert cli.acts("object=automation") == [("automation.created", "automations create")]

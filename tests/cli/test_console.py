@@ -40,9 +40,7 @@ def test_login_as_json_says_how_long_the_link_works(cli: Cli) -> None:
 
 
 def test_a_link_is_for_an_account_or_an_operator(cli: Cli, bare: Cli) -> None:
-    assert cli.refused("console", "login", "--operator") == (
-        "an operator sees all accounts: give --account or --operator"
-    )
+    assert cli.refused("console", "login", "--operator") == ("use either --account or --operator")
 
 
 def test_no_link_is_made_where_the_console_is_off(cli: Cli, settings: Settings) -> None:

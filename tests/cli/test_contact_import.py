@@ -82,7 +82,7 @@ def test_a_format_that_is_named_is_not_looked_for(cli: Cli, customers: int, file
     assert imported(cli, file, "--encoding", "ISO-8859-2", "--delimiter", ":")[1] == ""
     assert names(cli) == {"a@example.com": "Łukasz"}
     refused = cli.refused("contacts", "import", str(file), *IN_LIST, "--delimiter", "x")
-    assert refused.endswith("'x' is neither comma, semicolon, tab, pipe nor another single sign")
+    assert refused.endswith("'x' is not comma, semicolon, tab, pipe or another punctuation character")
 
 
 def test_columns_are_mapped_by_their_names_in_the_file(cli: Cli, customers: int, file: Path) -> None:
@@ -96,12 +96,12 @@ def test_columns_are_mapped_by_their_names_in_the_file(cli: Cli, customers: int,
     ("mapping", "error"),
     [
         (["Mail=email"], "--map: the file has no column 'Mail'; its columns are 'E-Mail', 'Fax'"),
-        (["E-Mail=mail"], "--map 'E-Mail=mail': 'mail' is none of id, email, mobile, first_name,"),
+        (["E-Mail=mail"], "--map 'E-Mail=mail': 'mail' is not one of id, email, mobile, first_name,"),
         (["E-Mail"], "--map 'E-Mail': must be COLUMN=KEY, as in 'E-Mail=email'"),
         (["E-Mail=email", "E-Mail=mobile"], "--map 'E-Mail=mobile': the column is mapped twice"),
         (["E-Mail=email", "Fax=email"], "line 1: two columns are email"),
-        (["E-Mail=email"], "line 1: column 'Fax' is none of id, email, mobile, first_name,"),
-        ([], "line 1: columns 'E-Mail', 'Fax' are none of id, email, mobile, first_name,"),
+        (["E-Mail=email"], "line 1: column 'Fax' is not among id, email, mobile, first_name,"),
+        ([], "line 1: columns 'E-Mail', 'Fax' are not among id, email, mobile, first_name,"),
     ],
 )
 def test_columns_are_never_guessed(cli: Cli, customers: int, file: Path, mapping: list[str], error: str) -> None:
@@ -115,7 +115,7 @@ def test_standard_input_is_imported_and_resumed_like_a_file(cli: Cli, customers:
     text = "email;first_name\na@example.com;Ann\n"
     command = ("contacts", "import", "-", *IN_LIST)
     assert cli.text(*command, input=text) == "1 created, 0 updated, 0 unchanged\n"
-    assert cli.text(*command, "--resume", input=text).startswith("this file was imported at 20")
+    assert cli.text(*command, "--resume", input=text).startswith("this file was already imported at 20")
 
 
 def test_a_file_that_is_no_csv_is_refused_in_one_line(cli: Cli, customers: int, file: Path) -> None:
@@ -140,8 +140,8 @@ def test_empty_cells_clear_fields_if_the_option_says_so(cli: Cli, tenant: Tenant
 
 def test_the_help_of_an_import_says_what_an_empty_cell_does(cli: Cli) -> None:
     said = " ".join(cli.run("contacts", "import", "--help").stdout.split())
-    assert "An empty cell leaves a field as it is, and clears it only with --empty-clears." in said
-    assert "--empty-clears An empty cell makes the field null; otherwise it leaves it as it is." in said
+    assert "An empty cell leaves its field unchanged, unless you use --empty-clears." in said
+    assert "--empty-clears Empty cells clear their fields. By default, they leave the fields unchanged." in said
 
 
 # --------------------------------------------------------------------------------------- faulty rows
@@ -162,12 +162,12 @@ def test_faulty_rows_are_left_out_and_can_be_mended(cli: Cli, customers: int, fi
     rejects = tmp_path / "rejects.csv"
     said, faults = imported(cli, file, "--skip-faulty", "--rejects", str(rejects))
     assert said == "2 created, 0 updated, 0 unchanged, 4 rejected\n"
-    assert "1 row: has 4 cells, the head has 3\n" in faults
+    assert "1 row: has 4 cells, but the header has 3\n" in faults
     assert names(cli) == {"ann@example.com": "Ann", "eve@example.com": "Eve"}
     lines = rejects.read_text().splitlines()
     assert [re.split(";", line)[0] for line in lines] == ["_line", "3", "4", "5", "6"]
     assert lines[1].endswith(";=1+1;bob@example;silver")
-    assert lines[2] == "4;has 4 cells, the head has 3;Cem;cem@example.com;gold;"
+    assert lines[2] == "4;has 4 cells, but the header has 3;Cem;cem@example.com;gold;"
     assert lines[3].endswith(';"""Dan"" D;dan@example.com;free"')
     mended = "\n".join(
         [
@@ -209,7 +209,7 @@ def test_rejected_rows_do_not_replace_the_file_itself(cli: Cli, customers: int, 
     file.write_text("email\nbad\n")
     command = ("contacts", "import", str(file), *IN_LIST, "--rejects", str(file))
     assert cli.refused(*command).startswith("--rejects FILE needs --skip-faulty")
-    assert cli.refused(*command, "--skip-faulty") == "--rejects must name another file than the one that is imported"
+    assert cli.refused(*command, "--skip-faulty") == "--rejects must name a file other than the imported file"
     assert file.read_text() == "email\nbad\n"
 
 
@@ -227,7 +227,8 @@ def test_a_dry_run_says_what_would_happen_and_stores_nothing(
     file.write_text("email,first_name\nann@example.com,Anna\nbob@example.com,Bob\n")
     said, _ = imported(cli, file, "--dry-run")
     assert said == (
-        "would be: 1 created, 1 updated, 0 unchanged. Nothing was stored; automations listen to this list: Welcome\n"
+        "would be: 1 created, 1 updated, 0 unchanged. Nothing was stored; the list has automations that contacts may "
+        "enter: Welcome\n"
     )
     assert cli.json("contacts", "list", *IN_LIST) == before
     assert (number(tenant, Event), number(tenant, TriggerFiring), number(tenant, ContactImport)) == (events, firings, 0)
@@ -271,7 +272,7 @@ def test_an_interrupted_import_goes_on_behind_the_last_slice(
     assert stopped.exit_code == 1
     done = number(tenant, Contact)
     assert stopped.stderr == (
-        f"Error: interrupted: {done} rows are done, the same command with --resume goes on behind them\n"
+        f"Error: interrupted: {done} rows are imported; to continue, run the same command with --resume\n"
     )
     assert done == 100
     assert number(tenant, Event) == done
@@ -324,15 +325,15 @@ def test_an_import_is_resumed_only_as_it_was_begun(cli: Cli, tenant: Tenant, cus
     command = ("contacts", "import", str(file), *IN_LIST)
     for otherwise in (("--map", "first_name="), ("--empty-clears",)):
         assert cli.refused(*command, "--resume", *otherwise) == (
-            "the interrupted import read this file otherwise: give it the same --map, --delimiter, --encoding and "
-            "--empty-clears, or begin anew without --resume"
+            "the interrupted import used other options: use the same --map, --delimiter, --encoding and "
+            "--empty-clears, or start again without --resume"
         )
-    assert imported(cli, file)[1] == "begins anew; --resume would go on behind the first 100 rows\n"
-    assert imported(cli, file, "--resume")[0].startswith("this file was imported at 20")
+    assert imported(cli, file)[1] == "starting with the first row; --resume would continue after the first 100 rows\n"
+    assert imported(cli, file, "--resume")[0].startswith("this file was already imported at 20")
     file.write_text("email\nother@example.com\n")
     said, word = imported(cli, file, "--resume")
     assert said == "1 created, 0 updated, 0 unchanged\n"
-    assert word == "no import of this file into this list was interrupted: begins with the first row\n"
+    assert word == "no interrupted import of this file into this list: starting with the first row\n"
 
 
 def test_a_contact_that_somebody_creates_meanwhile_is_updated(

@@ -91,7 +91,7 @@ def test_invalid_values_are_reported(cli: Cli, customers: int, values: list[str]
 def test_a_conflicting_address_is_reported(cli: Cli, tenant: Tenant, customers: int) -> None:
     holder = tenant.new_contact(customers, email="ann@example.com")["id"]
     assert cli.refused("contacts", "create", "email=ANN@example.com", *IN_LIST) == (
-        f"email: contact {holder} of this list has it already."
+        f"email: contact {holder} of this list already has it."
     )
 
 
@@ -136,7 +136,7 @@ def test_numbers_of_a_file_are_read_as_in_json(cli: Cli, customers: int, file: P
     ("text", "error"),
     [
         ("", "the file is empty; its first line names the columns"),
-        ("email,fax\n", "line 1: column 'fax' is none of id, email, mobile, first_name,"),
+        ("email,fax\n", "line 1: column 'fax' is not among id, email, mobile, first_name,"),
         ("email,First Name,first_name\n", "line 1: two columns are first_name"),
         ("email,plan\na@example.com,gold\nb@example.com,silver\n", "line 3: plan must be one of the field's options"),
     ],

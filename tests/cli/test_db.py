@@ -73,7 +73,8 @@ def test_an_upgrade_in_two_parts(run: FlaskCliRunner, next_release: Callable[[],
     for _ in range(2):
         assert run.invoke(args=["db", "upgrade", "--expand"]).stdout.splitlines() == [
             f"the database is at revision {EXPANDED}",
-            f"left until all processes run this release: {CONTRACTED}; then `flask --app wsgi db upgrade --contract`",
+            f"not applied yet: {CONTRACTED}. When all processes run this release, run "
+            "`flask --app wsgi db upgrade --contract`",
         ]
     assert run.invoke(args=["db", "upgrade", "--contract"]).stdout == f"the database is at revision {CONTRACTED}\n"
     assert run.invoke(args=["db", "plan"]).stdout == "none\n"

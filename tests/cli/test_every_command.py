@@ -114,12 +114,12 @@ def test_every_command_of_one_account_asks_which_of_several(
     commands_of_one_account = [
         path_and_command
         for path_and_command in COMMANDS
-        if "not needed when there is only one" in help_of_account(path_and_command[1])
+        if "Optional if there is only one" in help_of_account(path_and_command[1])
     ]
     assert len(commands_of_one_account) > 50
     for path, command in commands_of_one_account:
         refused = bare.refused(*call(path, command, file))
-        assert refused.startswith("there are several accounts, name one of them: "), path
+        assert refused.startswith("there are several accounts, choose one: "), path
 
 
 SHOWS_SOMETHING: dict[Words, str] = {

@@ -108,7 +108,7 @@ def test_a_blocked_address_is_named_with_the_bounce_that_blocked_it(bare: Cli, r
     second, uuid = message_to(rows, tenant, email)
     rows.change([second], state="failed", reason="blocked")
     explained = bare.json("sends", "explain", uuid)
-    assert f"Before that {bounced} bounced: 550 5.1.1 no such user" in texts(explained)
+    assert f"Before that, {bounced} bounced: 550 5.1.1 no such user" in texts(explained)
     assert commands(explained) == [["suppressions", "unblock", email], ["sends", "retry", uuid]]
     run(bare, explained)
 
@@ -133,7 +133,7 @@ def test_a_message_that_nobody_takes_tells_of_the_workers(bare: Cli, rows: Rows,
     early = now() - timedelta(minutes=5)
     rows.change([recipient_id], due_time=early, ready_time=early)
     explained = bare.json("sends", "explain", uuid)
-    assert "check that workers run" in texts(explained)
+    assert "Check that workers are running" in texts(explained)
     assert commands(explained) == [["status"]]
 
 
@@ -142,7 +142,7 @@ def test_an_uncertain_message_says_when_it_is_decided(bare: Cli, rows: Rows, ten
     due = this_second() + timedelta(minutes=9)
     rows.change([recipient_id], state="uncertain", due_time=due)
     explained = bare.json("sends", "explain", uuid)
-    assert f"Until {timestamp(due)} a sign of arrival makes it delivered" in texts(explained)
+    assert f"If there is no sign of arrival by {timestamp(due)}" in texts(explained)
     assert commands(explained) == [["sends", "retry", uuid]]
 
 
@@ -214,7 +214,7 @@ def test_an_address_without_messages_is_explained(cli: Cli, tenant: Tenant) -> N
     mobile = new_mobile()
     tenant.add(BlockedAddress, kind="mobile", address=mobile, reason="blocked by hand", creation_time=now())
     said = cli.text("sends", "explain", mobile)
-    assert f"No message to {mobile} is in the history." in said
+    assert f"The history has no message to {mobile}." in said
     assert "blocked by hand" in said
     assert "suppressions unblock" in said
 

@@ -33,9 +33,9 @@ def test_what_cannot_be_indexed_is_refused(bare: Cli, cli: Cli) -> None:
         cli.refused("lists", "index-field", "Customers", "nothing") == "key: the list has no field with the key nothing"
     )
     refused = cli.refused("lists", "index-field", "Customers", "plan")
-    assert refused == "type: a field of the type Dropdown has no ranges, and needs no index of its own"
+    assert refused == "type: a field of the type Dropdown has no ranges, so it needs no index"
     refused = cli.refused("lists", "add-field", "Customers", "Note", "Text Field", "--index")
-    assert refused == "type: a field of the type Text Field has no ranges, and needs no index of its own"
+    assert refused == "type: a field of the type Text Field has no ranges, so it needs no index"
     assert "note" not in [field["key"] for field in cli.json("lists", "show", "Customers")["fields"]]
     assert bare.refused("lists", "drop-index", "ix_contacts_page") == (
         "name: there is no index ix_contacts_page on a list field"

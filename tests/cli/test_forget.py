@@ -43,7 +43,7 @@ def test_it_asks_and_says_what_was_removed(cli: Cli, tenant: Tenant, customers: 
     printed = cli.text("contacts", "forget", email.upper(), "--yes", "--no-compact").splitlines()
     assert printed[:2] == ["removed: 1 contact", "kept as keyed hashes: 1 unsubscribed"]
     command = f"contacts forget {mobile} --account {tenant.name}"
-    assert printed[-1] == f"the contacts also had another address: flask --app wsgi {command}"
+    assert printed[-1] == f"the contacts also had another address; to forget it, run: flask --app wsgi {command}"
     assert rows_of(tenant, Contact) == []
     assert cli.json("contacts", "forget", email, "--yes", "--no-compact")["removed"] == {}
     assert "is neither" in cli.refused("contacts", "forget", "ann")
@@ -98,7 +98,7 @@ def test_it_says_what_is_left_to_wait_for(cli: Cli, sends: SendsApi) -> None:
         entry.state, entry.worker, entry.lease_time = "sending", "another:1:x", entry.due_time.replace(year=2100)
     result = cli.run("contacts", "forget", email, "--yes", "--no-compact", "--wait", "0")
     assert result.exit_code == 1
-    assert f"being handed over at this moment: {row.uuid}; repeat the command" in result.stdout
+    assert f"still being handed over: {row.uuid}; repeat the command" in result.stdout
 
 
 def test_a_person_is_handed_out_as_one_object(cli: Cli, sends: SendsApi) -> None:

@@ -67,7 +67,7 @@ def test_an_explanation_names_the_commands_that_end_it(rows: Rows, cli: Cli, bar
     (recipient_id,) = held(rows, "ann@example.com", was="uncertain")
     explained = cli.json("sends", "explain", rows.recipient(recipient_id).uuid)
     finding = explained["findings"][0]
-    assert "came with a backup that was restored, in which it was uncertain" in finding["text"]
+    assert "comes from a restored backup. There it was uncertain" in finding["text"]
     *_, drop = (shlex.split(command.removeprefix("flask --app wsgi ")) for command in finding["commands"])
     assert bare.json(*drop, "--yes") == {"dropped": 1, "outcome": "failed"}
     assert (rows.recipient(recipient_id).state, rows.recipient(recipient_id).reason) == ("failed", "dropped")
@@ -100,7 +100,7 @@ def test_a_release_asks_first(tenant: Tenant, rows: Rows, bare: Cli) -> None:
     result = bare.run("holds", "release", "messages", "--account", tenant.name, input="n\n")
     assert (result.exit_code, rows.states(ids)) == (1, ["held"])
     assert "1 message that is held." in result.stderr
-    assert "is no time such as" in bare.refused("holds", "release", "messages", "--due-before", "noon")
+    assert "is not a time such as" in bare.refused("holds", "release", "messages", "--due-before", "noon")
 
 
 def test_the_question_before_a_release_says_what_has_arrived(tenant: Tenant, rows: Rows, bare: Cli) -> None:
@@ -109,9 +109,9 @@ def test_the_question_before_a_release_says_what_has_arrived(tenant: Tenant, row
     tenant.add(RecipientStep, recipient_id=arrived, time=now(), step="opened")
     release = ("holds", "release", "messages", "--account", tenant.name)
     said = bare.text(*release, "--dry-run")
-    assert said == "2 of 3 messages would be released\n1 left out: it has arrived, and ends as sent\n"
+    assert said == "2 of 3 messages would be released\n1 left out: it has arrived and ends as sent\n"
     result = bare.run(*release, input="n\n")
-    assert "1 left out: it has arrived, and ends as sent\nSend 2 of 3 messages? [y/N]" in result.stderr
+    assert "1 left out: it has arrived and ends as sent\nSend 2 of 3 messages? [y/N]" in result.stderr
     assert bare.json(*release, "--yes") == {"released": 2, "arrived": 1}
     assert bare.json(*release, "--yes") == {"released": 0, "arrived": 0}
     assert bare.acts("--account", tenant.name, "object=recipient") == [("recipient.released", "holds release messages")]
@@ -135,7 +135,9 @@ def test_a_question_that_has_stood_for_long_is_asked_again_if_its_numbers_change
     result = bare.run("holds", "release", "messages", "--account", tenant.name, input="y\ny\n")
     assert result.exit_code == 0, result.output
     assert asked == ["Send 1 message?", *(["Send 2 messages?"] if is_more else [])]
-    assert ("What is held has changed since the question was asked." in result.stderr) == is_more
+    assert (
+        "The held items have changed since the question was asked. Run the command again." in result.stderr
+    ) == is_more
 
 
 def test_messages_that_were_sent_or_not_have_their_events(tenant: Tenant, rows: Rows, bare: Cli) -> None:

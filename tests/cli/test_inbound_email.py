@@ -91,4 +91,4 @@ def test_a_report_about_a_message_in_flight_asks_for_a_retry(
     rows.change([recipient_id], state="sending")
     to = return_path(tenant.services.settings, recipient_id, FROM)
     result = pipe(bare, delivery_failure(to, "ann@example.com"))
-    assert (result.exit_code, result.stderr) == (75, "Error: the message that it is about is still being sent\n")
+    assert (result.exit_code, result.stderr) == (75, "Error: the reported message is still being sent\n")

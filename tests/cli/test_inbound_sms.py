@@ -155,9 +155,9 @@ def test_malformed_receipts_are_refused(bare: Cli, rows: Rows, number: str, monk
     unsent, mail = rows.add_send(["61411111111"], type="sms"), rows.add_send(["ann@example.com"])
     status = ("--status", "delivered")
     error = bare.refused("inbound", "receipt", "--uuid", rows.recipient(unsent[0]).uuid, *status)
-    assert error == "uuid: has not been sent yet; only what was sent has a receipt"
+    assert error == "uuid: has not been sent yet, so it cannot have a receipt"
     error = bare.refused("inbound", "receipt", "--uuid", rows.recipient(mail[0]).uuid, *status)
-    assert error == "uuid: is the recipient of an email, which has no receipts"
+    assert error == "uuid: is an email, and only text messages have receipts"
     assert bare.refused("inbound", "receipt", "--uuid", "x", *status) == "there is no recipient with the uuid 'x'"
     assert "'seen' is not one of" in bare.refused("inbound", "receipt", "--uuid", "x", "--status", "seen")
     assert rows.payloads() == []

@@ -70,7 +70,7 @@ def test_the_test_account_is_shown_refreshed_and_deleted(
     assert cli.run("test-account", "delete", input="n").exit_code == 1
     deleted = cli.text("test-account", "delete", "--yes")
     assert deleted.startswith(f"deleted {key['account']}: 1 key, 1 recipient, 1 send, 1 captured message, ")
-    without = f"`{COMMAND_LINE} keys create NAME --level LEVEL --test` makes the first"
+    without = f"`{COMMAND_LINE} keys create NAME --level LEVEL --test` creates the first one"
     for command in (("inbox", "list"), ("test-account", "show"), ("test-account", "delete", "--yes")):
         assert cli.refused(*command).endswith(without)
     assert bare.json("accounts", "show", tenant.name)["id"] == tenant.id
@@ -89,7 +89,7 @@ def test_deleting_tells_programs_what_it_has_deleted(cli: Cli, key: dict[str, An
 
 def test_deleting_the_test_account_by_its_name_deletes_it_too(cli: Cli, bare: Cli, key: dict[str, Any]) -> None:
     bare.text("accounts", "delete", key["account"], "--yes")
-    assert cli.refused("inbox", "list").endswith("keys create NAME --level LEVEL --test` makes the first")
+    assert cli.refused("inbox", "list").endswith("keys create NAME --level LEVEL --test` creates the first one")
 
 
 def test_accounts_and_keys_of_tests_are_marked(cli: Cli, bare: Cli, tenant: Tenant, key: dict[str, Any]) -> None:

@@ -158,7 +158,7 @@ def test_the_records_are_printed_until_they_are_published(cli: Cli, names: NameS
     output = cli.text("init", "--domain", DOMAIN)
     assert f"{DOMAIN} (verified)" in output
     assert "IN TXT" not in output
-    assert "backend (its token was shown when it was made" in output
+    assert "backend (its token was shown when it was created" in output
 
 
 def test_a_trusted_domain_is_not_looked_up(cli: Cli) -> None:
@@ -170,13 +170,13 @@ def test_a_trusted_domain_is_not_looked_up(cli: Cli) -> None:
 @each(
     ("options", "error"),
     [
-        ((), "--domain is needed: there is no terminal to ask for it"),
-        (("--domain", DOMAIN), "--owner is needed: there is no terminal to ask for it"),
+        ((), "--domain is required, because there is no terminal to ask for it"),
+        (("--domain", DOMAIN), "--owner is required, because there is no terminal to ask for it"),
         (("--domain", "shop"), "--domain: 'shop' is not a domain name such as mail.example.com"),
         (("--domain", DOMAIN, "--owner", "nobody"), "'nobody' is not an email address"),
         (
             ("--domain", DOMAIN, "--owner", OWNER, "--relay", "ftp://x"),
-            "relay: unknown transport ftp://; available are file://, smtp://, smtps:// and those of installed packages",
+            "relay: unknown transport ftp://; known: file://, smtp://, smtps:// and schemes of installed packages",
         ),
         (
             ("--domain", DOMAIN, "--owner", OWNER, "--relay", "-", "--sms-gateway", "-"),
@@ -194,7 +194,7 @@ def test_a_terminal_is_asked_for_what_is_missing(cli: Cli, monkeypatch: pytest.M
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     result = cli.run("init", input=answers)
     assert result.exit_code == 0, result.output
-    asked = re.findall(r"^(?:Domain|Email address|URL of the \w+ \w+).*?:", result.stderr, re.MULTILINE)
+    asked = re.findall(r"^(?:Sending domain|Email address|URL of the \w+ \w+).*?:", result.stderr, re.MULTILINE)
     assert len(asked) == 4, result.stderr
     assert cli.json("transports", "list")[0]["name"] == "relay"
     again = cli.run("init", input=f"{DOMAIN}\n\n")

@@ -102,9 +102,9 @@ def test_the_name_of_a_revoked_key_can_be_used_again_and_its_row_stays(cli: Cli,
 def test_only_a_key_in_use_can_be_rotated(cli: Cli) -> None:
     created(cli)
     old = rotated(cli)["old_key"]
-    assert cli.refused("keys", "rotate", old) == "name: was rotated already; rotate 'backend'"
+    assert cli.refused("keys", "rotate", old) == "name: was already rotated; rotate 'backend'"
     cli.text("keys", "revoke", "backend")
-    assert cli.refused("keys", "rotate", "backend") == "name: the key 'backend' is revoked; create it anew"
+    assert cli.refused("keys", "rotate", "backend") == "name: the key 'backend' is revoked; create another key"
 
 
 @pytest.mark.parametrize("given", ["soon", "7", "-1d", "367d", "999999999w", "7 d"])
@@ -139,5 +139,5 @@ def test_a_seed_file_with_a_former_token_changes_nothing(bare: Cli, tmp_path: An
     bare.text("seed", str(file))
     bare.text("keys", "rotate", "backend", "--account", name)
     before = bare.json("keys", "list", "--account", name)
-    assert "key backend has got another token since, and keeps it" in bare.text("seed", str(file))
+    assert "key backend now has another token and keeps it" in bare.text("seed", str(file))
     assert bare.json("keys", "list", "--account", name) == before

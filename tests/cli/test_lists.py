@@ -71,16 +71,20 @@ def test_a_new_field_can_be_written(cli: Cli, tenant: Tenant, customers: int) ->
 
 
 def test_invalid_lists_and_fields_are_reported(cli: Cli, customers: int) -> None:
-    assert cli.refused("lists", "create", "Customers") == "name: the account has a list 'Customers' already"
+    assert cli.refused("lists", "create", "Customers") == "name: the account already has a list 'Customers'"
     assert cli.refused("lists", "create", "A", "--field", "Odd").startswith(
-        "type: 'Odd' is none of Email, Mobile Phone"
+        "type: 'Odd' is not one of Email, Mobile Phone"
     )
     assert cli.refused("lists", "show", "A") == "the account has no list 'A'"
     add = ("lists", "add-field", "Customers")
-    assert cli.refused(*add, "Size", "No Such Type").startswith("type: 'No Such Type' is none of Email, Mobile Phone,")
-    assert cli.refused(*add, "Other Mail", "Email") == ("a list has one field of the type Email, and 'Email' is it")
+    assert cli.refused(*add, "Size", "No Such Type").startswith(
+        "type: 'No Such Type' is not one of Email, Mobile Phone,"
+    )
+    assert cli.refused(*add, "Other Mail", "Email") == (
+        "a list can have only one field of the type Email, and 'Email' has this type"
+    )
     assert cli.refused(*add, "first-name", "State") == (
-        "'first-name' has the key first_name, which is that of the field 'First Name' too"
+        "'first-name' has the key first_name, which is also the key of the field 'First Name'"
     )
     assert cli.refused(*add, "Size", "State", "--option", "S") == "a field of the type State has no options"
 

@@ -120,7 +120,7 @@ def test_what_cannot_be_written_back_is_said(cli: Cli, tenant: Tenant) -> None:
     message_id = cli.json("messages", "create", "Welcome")["id"]
     cli.text("messages", "update", "Welcome", "--name", "Other")
     cli.text("messages", "create", "Welcome")
-    error = "name: the account has a message 'Welcome' already"
+    error = "name: the account already has a message 'Welcome'"
     assert cli.refused("messages", "restore", "Other", "--version", "1") == error
     absent = "There is no version 3. The versions 1 to 2 are kept."
     for command in (("restore",), ("history",), ("difference",), ("difference", "--version", "2", "--against")):

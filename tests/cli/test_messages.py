@@ -73,7 +73,7 @@ def test_invalid_values_are_reported(cli: Cli, options: list[str], error: str) -
 def test_names_of_messages_are_unique(cli: Cli) -> None:
     cli.text("messages", "create", "Welcome")
     cli.text("messages", "create", "Other")
-    error = "name: the account has a message 'Welcome' already"
+    error = "name: the account already has a message 'Welcome'"
     assert cli.refused("messages", "create", "Welcome") == error
     assert cli.refused("messages", "update", "Other", "--name", "Welcome") == error
 

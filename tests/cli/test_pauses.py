@@ -74,10 +74,10 @@ def test_a_domain_is_paused_for_all_accounts(bare: Cli, rows: Rows) -> None:
     [
         (["--list", "nothing"], "the account has no list 'nothing'"),
         (["--domain", "people"], "'people' is not a domain name such as mail.example.com"),
-        (["--domain", "a.example", "--list", "x"], "name a list or a domain, not both"),
+        (["--domain", "a.example", "--list", "x"], "give either a list or a domain"),
         (["--reason", "x" * 201], "has more than 200 characters"),
-        (["--reason", "a\nb"], "holds a control character"),
-        (["--everywhere", "--domain", "a.example"], "it is about all accounts"),
+        (["--reason", "a\nb"], "contains a control character"),
+        (["--everywhere", "--domain", "a.example"], "it applies to all accounts"),
     ],
 )
 def test_what_cannot_be_paused_is_refused(cli: Cli, rows: Rows, words: list[str], said: str) -> None:
@@ -86,7 +86,7 @@ def test_what_cannot_be_paused_is_refused(cli: Cli, rows: Rows, words: list[str]
 
 
 def test_of_all_accounts_only_a_domain_can_be_paused(bare: Cli) -> None:
-    assert bare.refused("sends", "pause", "--everywhere").endswith("only a domain can be paused: name one")
+    assert bare.refused("sends", "pause", "--everywhere").endswith("only a domain can be paused: give a domain")
 
 
 def test_what_is_paused_cannot_be_paused_again(cli: Cli, bare: Cli, rows: Rows) -> None:
@@ -103,7 +103,7 @@ def test_an_account_has_so_many_pauses_at_most(cli: Cli, rows: Rows, monkeypatch
     monkeypatch.setattr(pausing, "MAX_PAUSES", 2)
     for number in range(2):
         cli.json("sends", "pause", "--domain", f"{number}.example")
-    assert cli.refused("sends", "pause").endswith("2 pauses at most; go on with another first")
+    assert cli.refused("sends", "pause").endswith("there can be at most 2 pauses; end another pause first")
     cli.json("sends", "resume", "--domain", "0.example")
     cli.json("sends", "pause")
 
@@ -139,7 +139,7 @@ def test_explaining_names_the_pause_and_the_command_that_goes_on(rows: Rows, cli
     explained = bare.json("sends", "explain", rows.recipient(recipient_id).uuid)
     assert explained["state"] == "paused"
     texts = [finding["text"] for finding in explained["findings"]]
-    assert texts[0].startswith("It is paused: due at")
+    assert texts[0].startswith("It is paused. It was due at")
     assert texts[1].startswith("The list Customers is paused since")
     assert "(wrong prices)" in texts[1]
     assert texts[2].startswith("Mail of all accounts to people.example is paused since")
@@ -148,7 +148,7 @@ def test_explaining_names_the_pause_and_the_command_that_goes_on(rows: Rows, cli
     assert commands[1][0].endswith(f"sends resume --account {cli.account} --list Customers")
     assert commands[2][0].endswith("sends resume --everywhere --domain people.example")
     told = cli.text("sends", "explain", "bob@people.example")
-    assert "A further message would meet this:" in told
+    assert "A new message would be affected by this:" in told
     assert "Mail of all accounts to people.example is paused" in told
     assert "Customers" not in told, "an address is in no list"
 
@@ -159,7 +159,7 @@ def test_status_counts_and_names_what_is_paused(rows: Rows, cli: Cli, bare: Cli)
     paused(rows, "ann@example.com")
     result = bare.run("status")
     assert f"- paused: the account {cli.account}, since {timestamp(now())[:10]}" in result.stdout
-    assert f"(wrong prices); go on with `{COMMAND_LINE} sends resume --account {cli.account}`" in result.stdout
+    assert f"(wrong prices); to resume, run `{COMMAND_LINE} sends resume --account {cli.account}`" in result.stdout
     assert bare.json("status")["paused"] == before + 1
     cli.json("sends", "resume")
     assert "paused: the account" not in bare.run("status").stdout

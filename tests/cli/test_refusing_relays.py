@@ -71,9 +71,9 @@ def test_status_says_it_with_the_answer_and_with_the_commands(bare: Cli, rows: R
     bounce(rows, "eve@a.example", 20)
     bounce(rows, "eve@b.example", 7, "other")
     line = line_about(tenant, bare.text("status"))
-    begin = re.escape(f"! the transport default has refused everything of {tenant.name} since ")
-    assert re.match(rf"{begin}\S+Z, with: {REPLY}; its messages wait and nobody is blocked, ", line), line
-    assert "2 messages bounced before that was noticed" in line
+    begin = re.escape(f"! the transport default has refused all messages of {tenant.name} since ")
+    assert re.match(rf"{begin}\S+Z, with: {REPLY}; its messages wait, no address is blocked, ", line), line
+    assert "2 messages bounced before this was noticed" in line
     assert "(TmsRelayRefuses)" in line
     listing, retrying = commands_in(line)
     assert sorted(message["uuid"] for message in bare.json(*listing)) == sorted(before)
@@ -88,7 +88,7 @@ def test_status_has_it_as_json(bare: Cli, tenant: Tenant) -> None:
     assert status["relays_refusing"] == before + 1
     (refusal,) = [refusal for refusal in status["refusals"] if refusal["account"] == tenant.name]
     assert (refusal["transport"], refusal["reply"], refusal["ended_time"]) == ("default", REPLY, None)
-    assert f"has refused everything of {tenant.name}" in refusal["words"]
+    assert f"has refused all messages of {tenant.name}" in refusal["words"]
     assert "retry" not in refusal["words"], "nothing has bounced"
 
 
@@ -99,7 +99,7 @@ def test_after_its_end_status_names_the_messages_until_they_are_sent_again(
     assert tenant.name not in bare.text("status")
     bounced = bounce(rows, "ann@a.example", 7)
     line = line_about(tenant, bare.text("status"))
-    assert line.startswith(f"- the transport default refused everything of {tenant.name} from ")
+    assert line.startswith(f"- the transport default refused all messages of {tenant.name} from ")
     listing, _ = commands_in(line)
     assert [message["uuid"] for message in bare.json(*listing)] == [bounced]
     bare.text("sends", "retry", bounced)
@@ -138,8 +138,8 @@ def test_explain_says_it_of_a_message_that_waits(bare: Cli, rows: Rows, tenant: 
     (recipient_id,) = rows.add_send(["ann@a.example"], from_address=f"hello@{tenant.domain}")
     explained = bare.json("sends", "explain", rows.recipient(recipient_id).uuid)
     texts = [finding["text"] for finding in explained["findings"]]
-    (said,) = [text for text in texts if text.startswith("The transport default has refused everything of")]
-    assert f"the next is tried at {timestamp(next_try(tenant, refusal))}" in said
+    (said,) = [text for text in texts if text.startswith("The transport default has refused all messages of")]
+    assert f"the next attempt is at {timestamp(next_try(tenant, refusal))}" in said
     commands = [command for finding in explained["findings"] for command in finding["commands"]]
     assert any("sends retry state=bounced" in command for command in commands)
 

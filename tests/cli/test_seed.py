@@ -48,7 +48,7 @@ def test_an_invalid_seed_is_reported_in_one_line_with_its_path(bare: Cli, tmp_pa
     name = unique("seeded")
     wrong = customers(fields=[{"name": "Email", "type": "Email"}, {"name": "Odd", "type": "No Such Type"}])
     file = str(write_seed(tmp_path / "seed.yaml", {"name": name, "lists": [wrong]}))
-    assert bare.refused("seed", file).startswith("accounts[0].lists[0].fields[1].type: 'No Such Type' is none of")
+    assert bare.refused("seed", file).startswith("accounts[0].lists[0].fields[1].type: 'No Such Type' is not one of")
     assert bare.refused("accounts", "show", name) == f"there is no account '{name}'"
 
 

@@ -102,14 +102,14 @@ def test_a_retry_queues_the_recipient_again(bare: Cli, rows: Rows, state: str, r
     group = rows.group_of(recipient_id)
     assert (group.sent, group.bounced, group.failed_contacts) == (1, 0, 0)
     assert rows.steps(recipient_id) == [("requeued", f"was {state}: {reason}")]
-    error = "uuid: is queued; only a bounced, failed or uncertain recipient can be retried"
+    error = "uuid: is queued; only bounced, failed or uncertain recipients can be retried"
     assert bare.refused("sends", "retry", uuid) == error
 
 
 @each("state", ["queued", "sending", "sent", "delivered"])
 def test_only_a_failure_is_retried(bare: Cli, rows: Rows, state: str) -> None:
     recipient_id, uuid = ended(rows, state, None)
-    error = f"uuid: is {state}; only a bounced, failed or uncertain recipient can be retried"
+    error = f"uuid: is {state}; only bounced, failed or uncertain recipients can be retried"
     assert bare.refused("sends", "retry", uuid) == error
     assert rows.recipient(recipient_id).state == state
 
@@ -319,14 +319,14 @@ def test_an_answer_that_comes_late_is_asked_for_again_if_the_numbers_changed(
     monkeypatch.setattr(click, "confirm", answered)
     result = cli.run("sends", "retry", "state=failed", input="y\nn\n")
     assert len(asked) == 1 + is_more
-    assert ("has changed since the question was asked" in result.stderr) == is_more
+    assert ("have changed since the question was asked" in result.stderr) == is_more
     assert result.exit_code == int(is_more)
 
 
 def test_a_bulk_retry_that_is_refused_is_one_line(cli: Cli, bare: Cli, other_tenant: Tenant, rows: Rows) -> None:
     ended(rows, "failed", "expired", failed_contacts=1)
-    assert cli.refused("sends", "retry", "state=delivered", "--yes") == "No message that matches can be retried."
-    said = "email: a bulk action is not about one address; retry messages to it one by one."
+    assert cli.refused("sends", "retry", "state=delivered", "--yes") == "No matching message can be retried."
+    said = "email: a bulk action cannot select a single address; retry its messages one by one."
     assert cli.refused("sends", "retry", "email=ann@example.com") == said
     said = "--dry-run counts what filters match, such as state=failed"
     assert cli.refused("sends", "retry", "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10", "--dry-run") == said

@@ -35,7 +35,7 @@ def test_another_database_than_that_of_the_running_services_is_reported(settings
     own_database = without_credentials(settings.database_url)
     assert (
         result.stderr
-        == f"using the database {own_database}, which is not the running service's, postgresql://host/tms\n"
+        == f"using the database {own_database}, which is not the database of the running service, postgresql://host/tms\n"
     )
     assert json.loads(result.stdout) == []
 
@@ -50,5 +50,5 @@ def test_an_unknown_variable_is_reported(settings: Settings, monkeypatch: pytest
     upgrade(settings.database_url)
     monkeypatch.setenv("DATABASE_URI", "postgresql://u:hunter2@host/tms")
     result = Cli(create_app(settings)).run("accounts", "list", "--json")
-    expected = "DATABASE_URI is no setting of this service, so it is ignored; did you mean DATABASE_URL?\n"
+    expected = "DATABASE_URI is not a setting of this service and is ignored; did you mean DATABASE_URL?\n"
     assert (result.stderr, json.loads(result.stdout)) == (expected, [])

@@ -119,7 +119,7 @@ def test_what_cannot_be_simulated_is_refused_with_the_reason(
 
     assert refused(contact, "--at", "tomorrow") == "--at must be a time such as 2026-12-24T18:00:00, not 'tomorrow'"
     assert refused(contact, "--then", "hello") == (
-        "'hello' is not a branch that asks what became of a message; those are read it"
+        "'hello' is not a branch with a condition on a message; known: read it"
     )
     assert "no contact" in refused("nobody@example.com")
     unknown = definition_file(tmp_path, steps=[{"name": "hello", "send": "Nothing"}])

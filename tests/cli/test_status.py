@@ -160,7 +160,7 @@ def test_it_says_what_needs_attention(bare: Cli, tenant: Tenant) -> None:
 
 def test_top_shows_it_over_and_over(bare: Cli) -> None:
     output = bare.text("top", "--count", "2", "--interval", "0.1")
-    assert output.count("a second, on this host: ") == 2
+    assert output.count("per second on this host: ") == 2
     assert output.count("processes: ") == 2
 
 
@@ -189,7 +189,7 @@ def test_it_tells_what_relays_said_last_that_put_messages_off(
     ]
     assert test_replies == []
     monkeypatch.setattr(overview, "MAX_MESSAGES", 1_000_000)  # other tests may have left many
-    assert re.search(r"^- \d+ messages? put off by transport relay, which said last: 451", bare.text("status"), re.M)
+    assert re.search(r"^- \d+ messages? put off by transport relay, last reply: 451", bare.text("status"), re.M)
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_top_goes_on_without_a_database(without_database: Cli) -> None:
     """It would be of no use if it ended when it is needed."""
     output = without_database.text("top", "--count", "2", "--interval", "0.1")
     assert output.count("! the database does not answer") == 2
-    assert output.count("a second, on this host: ") == 2
+    assert output.count("per second on this host: ") == 2
 
 
 def test_a_schema_that_does_not_fit_is_named_before_any_table_of_it_is_read(app: Flask, tmp_path: Path) -> None:
@@ -242,13 +242,11 @@ def test_a_newer_schema_is_told_though_nothing_is_wrong(app: Flask, tmp_path: Pa
     with closing(sqlite3.connect(tmp_path / "new.sqlite3")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9000'")
     with app_with(services.settings, database_url=database) as newer:
-        assert "- the schema is of a newer release, on which this one works\n" in Cli(newer).text("status")
+        assert "- the schema is from a newer release, but this release works with it\n" in Cli(newer).text("status")
 
 
 def test_pending_migrations_are_told_with_the_command() -> None:
     read: Figures = {"tms_schema_info": {("0044", "0045", "pending"): 1.0}}
     (note,) = notes_on_schema(read)
-    assert note.startswith(
-        "migrations are pending, on which nothing waits: when no process of an older release is left"
-    )
+    assert note.startswith("migrations are pending, but not urgent: when all processes run this release")
     assert note.endswith("run `flask --app wsgi db upgrade --contract`")

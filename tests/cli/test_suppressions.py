@@ -155,10 +155,10 @@ def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, 
         ("bulk_action.asked", "suppressions unblock"),
         ("bulk_action.ended", None),
     ]
-    nothing = "No address that matches is blocked, other than by a complaint."
+    nothing = "No matching address is blocked for a reason other than a complaint."
     assert cli.refused(*unblock) == nothing
     assert cli.refused("suppressions", "unblock", "email=p1@example.com") == (
-        "email: a bulk action is not about one address; unblock it alone."
+        "email: a bulk action cannot select a single address; unblock it on its own."
     )
     assert cli.refused("suppressions", "unblock", "hand@example.com", "--dry-run").startswith("--dry-run counts")
 

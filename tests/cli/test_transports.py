@@ -95,7 +95,7 @@ def test_routes_are_ordered_changed_and_deleted(bare: Cli, tenant: Tenant, routi
     changed = bare.json(*run, "update", first, "--priority", "", "--position", "1")
     assert (changed["position"], changed["priority"], changed["sender_domain"]) == (1, None, "acme.example")
     used = bare.refused("transports", "delete", mail)
-    assert used == f"transport: the route '{first}' uses it; change that first"
+    assert used == f"transport: the route '{first}' uses it; change the route first"
     assert "does not send messages of type email" in bare.refused(*run, "update", first, sms)
     assert "only emails have" in bare.refused(*run, "create", "r", sms, "--sender-domain", "acme.example")
     assert "is required: email or sms" in bare.refused(*run, "create", "r", "default")

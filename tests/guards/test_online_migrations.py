@@ -56,7 +56,7 @@ def test_a_migration_lets_others_pass_that_wait_behind_it(
     with ThreadPoolExecutor(1) as thread, engine.connect() as long_transaction:
         long_transaction.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
         upgrade = thread.submit(migrate.upgrade, database_url, EXPANDED)
-        wait_until(lambda: "waits until others have left its tables" in caplog.text, "it has tried")
+        wait_until(lambda: "waits until its tables are no longer in use" in caplog.text, "it has tried")
         with engine.begin() as another:
             another.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
         assert not upgrade.done()

@@ -142,11 +142,11 @@ def test_mobiles_are_read_as_people_write_them_and_rows_may_be_short(tenant: Ten
         "61433333333": {"first_name": "Cem"},
     }
     wrong = "mobile must be 8 to 15 digits with the country code and no leading plus, such as 61411111111."
-    assert done.faults.first == [(5, wrong), (6, wrong), (7, wrong), (8, "has 3 cells, the head has 2")]
+    assert done.faults.first == [(5, wrong), (6, wrong), (7, wrong), (8, "has 3 cells, but the header has 2")]
     assert list(done.faults.lines()) == [
         f"3 rows: {wrong}",
         *("  line 5: '0411 111 111'", "  line 6: '+61 (0)411 111 111'", "  line 7: '61411111111.0'"),
-        *("1 row: has 3 cells, the head has 2", "  line 8: has 3 cells, the head has 2"),
+        *("1 row: has 3 cells, but the header has 2", "  line 8: has 3 cells, but the header has 2"),
     ]
 
 
@@ -219,7 +219,7 @@ def test_what_only_the_contacts_can_refuse_is_found_by_the_check(tenant: Tenant)
 @each(
     ("text", "error"),
     [
-        ("email,plan\na@example.com,gold,more\n", "line 2: has 3 cells, the head has 2"),
+        ("email,plan\na@example.com,gold,more\n", "line 2: has 3 cells, but the header has 2"),
         ("email,plan\na@example.com,gold\nb@example.com,silver\n", "line 3: plan must be one of the field's options"),
         ('email,first_name\na@example.com,"A\nB"\nb@example,C\n', "line 4: email must be an email address"),
         *[
@@ -229,8 +229,8 @@ def test_what_only_the_contacts_can_refuse_is_found_by_the_check(tenant: Tenant)
         ("email,mobile\na@example.com,12345678\n", "line 2: mobile must be 8 to 15 digits"),
         ("email\n=?utf-8?q?a?=@example.com\n", "line 2: email must be an email address"),
         ("email,is_active\na@example.com,perhaps\n", "line 2: is_active: The value must be true or false."),
-        ("email,mobile\n,61411111111\n", "line 2: email is required: contacts of this list are found by it."),
-        ("email\na@example.com\nA@example.com\n", "line 3: email: line 2 has it already."),
+        ("email,mobile\n,61411111111\n", "line 2: email is required, because it identifies the contacts of this list."),
+        ("email\na@example.com\nA@example.com\n", "line 3: email: line 2 already has it."),
         ('email\n"a@example.com\n', "line 2: unexpected end of data"),
     ],
 )

@@ -57,10 +57,10 @@ def test_rows_say_what_is_suppressed_and_faulty_ones_what_is_wrong(tenant: Tenan
         (8, f"'nobody' {mobile}"),
         (9, f"The account has no list '{foreign}'."),
         (10, "The account has no list 'Others'."),
-        (11, "An address is blocked for all lists."),
-        (12, "state: 'gone' is none of unsubscribed, blocked."),
+        (11, "A block applies to all lists. Leave the list out."),
+        (12, "state: 'gone' is not one of unsubscribed, blocked."),
         (13, "It has no address."),
-        (14, "has 7 cells, the head has 6"),
+        (14, "has 7 cells, but the header has 6"),
         (15, "A reason has at most 255 characters."),
         *((16, f"'0411 111 111' {mobile}"), (17, f"'61433333333.0' {mobile}")),
     ]

@@ -95,13 +95,13 @@ def test_an_upgrade_refuses_no_request_and_every_process_has_the_new_code(
     assert load.refused == []
     assert said.splitlines()[:2] == [
         f"the database is at revision {EXPANDED}",
-        f"left until all processes run this release: {CONTRACTED}; then `tms db upgrade --contract`",
+        f"not applied yet: {CONTRACTED}. When all processes run this release, run `tms db upgrade --contract`",
     ]
     assert said.splitlines()[-1] == f"the database is at revision {CONTRACTED}"
     for service in processes.values():
         assert service.process.poll() is None
         assert f"process {service.process.pid} has the code of {NEXT}" in service.output()
-        assert "is no setting of this service" not in service.output()
+        assert "is not a setting of this service" not in service.output()
     wait_until(lambda: web.mails() >= len(load.accepted), "everything accepted is sent")
     assert received(web).keys() == set(load.accepted)
     assert [address for address, mails in received(web).items() if mails > 1] == []

@@ -306,7 +306,7 @@ def test_a_log_that_was_sealed_anew_is_told_by_a_seal_that_was_noted(parts: Alon
     seal_entries(parts.services)
     assert verified(parts).breaks == []
     (broken,) = verified(parts, noted=noted).breaks
-    assert (broken.seal, broken.problem) == (noted.number, "the seal is not the one that was noted")
+    assert (broken.seal, broken.problem) == (noted.number, "the seal differs from the noted seal")
     late = NotedSeal(1000, noted.hash)
     assert verified(parts, noted=late).breaks == [Break(None, 1000, "the seal is missing")]
 
@@ -395,11 +395,11 @@ def test_the_key_of_the_seals_survives_a_new_secret_key(parts: Alone, caplog: py
     add_acts(parts)
     with caplog.at_level(logging.ERROR):
         seal_entries(lost)
-    assert "the key of the seals of the audit log cannot be read" in caplog.text
+    assert "the key of the audit log seals cannot be read" in caplog.text
     with database.read() as session:
         assert session.scalars(select(DigestKey.id).order_by(DigestKey.id)).all() == [2, 3]
     first, *others = verified(parts, lost.settings).breaks
-    assert first.problem.startswith("the seal cannot be checked: its key")
+    assert first.problem.startswith("the seal cannot be checked, because its key")
     assert len(others) == len(ids(parts)) - 2
 
 
@@ -429,7 +429,7 @@ def test_the_command_says_where_the_log_was_changed(parts: Alone) -> None:
     sealed, last = len(ids(parts)), seals(parts)[-1]
     noted = f"{last.number}:{last.hash}"
     assert cli.text("audit", "verify").splitlines() == [
-        f"the log is as it was sealed: {sealed} {'entry' if sealed == 1 else 'entries'}",
+        f"the log is unchanged since it was sealed: {sealed} {'entry' if sealed == 1 else 'entries'}",
         f"the last seal: {noted}",
     ]
     facts = cli.json("audit", "verify", "--seal", noted)
@@ -445,7 +445,7 @@ def test_the_command_says_where_the_log_was_changed(parts: Alone) -> None:
     told = cli.run("audit", "verify")
     assert told.exit_code == 1
     where = f"entry {last.entry_id}, seal {last.number}: the entry was changed"
-    assert told.stdout.splitlines()[0] == f"the log is not as it was sealed, first at {where}"
+    assert told.stdout.splitlines()[0] == f"the log was changed after it was sealed, first at {where}"
     failed = cli.run("audit", "verify", "--json")
     assert failed.exit_code == 1
     assert '"problem": "the entry was changed"' in failed.stdout

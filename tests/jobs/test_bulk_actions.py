@@ -189,7 +189,7 @@ def test_a_preview_counts_all_that_would_be_left_out_as_the_run_does(
     assert counted_by_preview() == (12, 0, 0, {"blocked": 7, "secret_values_gone": 5})
     with pytest.raises(ServiceError) as refused:
         asked(rows)
-    assert refused.value.errors[0].developer_message == "No message that matches can be retried."
+    assert refused.value.errors[0].developer_message == "No matching message can be retried."
     failed(rows, 13)
     assert counted_by_preview() == (25, 13, 0, {"blocked": 7, "secret_values_gone": 5})
     action = find_action(parts, asked(rows))
@@ -401,12 +401,12 @@ def test_an_action_that_cannot_be_run_ends_as_failed(parts: Alone, rows: Rows) -
 @each(
     ("pairs", "said"),
     [
-        ([("state", "delivered")], "No message that matches can be retried."),
-        ([*FAILED, ("group_id", "900000000")], "No message that matches can be retried."),
+        ([("state", "delivered")], "No matching message can be retried."),
+        ([*FAILED, ("group_id", "900000000")], "No matching message can be retried."),
         ([("colour", "red")], "colour is not a query parameter"),
         ([*FAILED, ("limit", "5")], "limit is not available here"),
-        ([*FAILED, ("email", "ann@example.com")], "a bulk action is not about one address"),
-        ([*FAILED, ("mobile:in", "61400000001")], "a bulk action is not about one address"),
+        ([*FAILED, ("email", "ann@example.com")], "a bulk action cannot select a single address"),
+        ([*FAILED, ("mobile:in", "61400000001")], "a bulk action cannot select a single address"),
         ([("uuid:in", "x" * MAX_QUERY_LENGTH)], "The query has more than 10,000 characters."),
     ],
 )
@@ -430,7 +430,7 @@ def test_an_account_has_a_maximum_of_open_actions(parts: Alone, rows: Rows) -> N
     actions = [asked(rows, due=False) for _ in range(MAX_OPEN_ACTIONS)]
     with pytest.raises(ServiceError) as refused:
         asked(rows)
-    assert "5 bulk actions of the account wait or run" in refused.value.errors[0].developer_message
+    assert "5 bulk actions of the account are waiting or running" in refused.value.errors[0].developer_message
     with parts.services.database.write() as transaction:
         cancel(transaction, rows.account_id, actions[0])
     asked(rows)
@@ -552,7 +552,7 @@ def test_unblocking_many_is_not_about_one_address(parts: Alone, rows: Rows, pair
     with pytest.raises(ServiceError) as refused:
         asked(rows, [pair], kind=UNBLOCK)
     assert refused.value.code == "parameter_not_available"
-    assert "unblock it alone" in refused.value.errors[0].developer_message
+    assert "unblock it on its own" in refused.value.errors[0].developer_message
 
 
 def test_unblocking_takes_as_many_statements_for_many_as_for_few(

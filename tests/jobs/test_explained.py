@@ -394,7 +394,7 @@ CASES: dict[str, Case] = {
         lambda walk: walk.fail(walk.text(), "failed", "expired", "failed"), "until the end of the retry period", named=1
     ),
     FailReason.DROPPED: Case(dropped, "an operator dropped it", named=1),
-    FailReason.FORGOTTEN: Case(forgotten, "there is nobody to send to", leaves=False),
+    FailReason.FORGOTTEN: Case(forgotten, "the address and all texts were removed", leaves=False),
     # Why a retry is refused, besides.
     RefusalReason.NO_CONTACT: Case(to_contact(delete_contact), NONE, leaves=False),
     RefusalReason.CONTENT_PURGED: Case(purged, "its content was purged", leaves=False),
@@ -404,43 +404,47 @@ CASES: dict[str, Case] = {
         after(lambda walk, _: walk.change(Account, owner_confirmed=False)), "has not confirmed the address", named=1
     ),
     WaitReason.DOMAIN_MISSING: Case(
-        after(lambda walk, _: walk.cli.text("domains", "delete", walk.tenant.domain)), "no sending domain", named=2
+        after(lambda walk, _: walk.cli.text("domains", "delete", walk.tenant.domain)),
+        "no longer has the sending domain",
+        named=2,
     ),
     WaitReason.DOMAIN_UNVERIFIED: Case(after(unverified), "is not verified", named=1),
     WaitReason.SENDER_MISSING: Case(
         after(lambda walk, _: walk.cli.text("senders", "delete", walk.sends.number), "text"),
-        "is no approved sender of the account any more",
+        "is no longer an approved sender of the account",
         named=1,
     ),
     "a sender of another list": Case(
         after(lambda walk, _: walk.change(SmsSender, list_id=walk.tenant.add_list("Others")), "text"),
-        "sends to the list Others alone",
+        "sends only to the list Others",
         named=1,
     ),
     WaitReason.PAUSE: Case(after(lambda walk, _: walk.cli.text("sends", "pause")), "is paused since", named=1),
-    WaitReason.RELAY: Case(after(refuse_everything), "has refused everything of", named=1, mend=relay_accepts),
-    WaitReason.DOMAIN_BACKOFF: Case(after(add_backoff), "a domain back-off, which ends by itself", mend=end_backoff),
+    WaitReason.RELAY: Case(after(refuse_everything), "has refused all messages of", named=1, mend=relay_accepts),
+    WaitReason.DOMAIN_BACKOFF: Case(after(add_backoff), "This domain back-off ends by itself", mend=end_backoff),
     WaitReason.RATE_LIMIT: Case(
-        beyond_the_rate, "sends 0.01 messages a second at most: the message has its turn at", mend=without_rate
+        beyond_the_rate, "sends at most 0.01 messages per second. This message is due at", mend=without_rate
     ),
     WaitReason.TRANSPORT: Case(
-        beyond_the_room, "takes 0.01 messages a second at most: the message has its turn at", mend=with_room
+        beyond_the_room, "takes at most 0.01 messages per second. This message is due at", mend=with_room
     ),
     WaitReason.RENDER_QUOTA: Case(beside_others, "Other messages of its send are being rendered"),
     WaitReason.NO_TRANSPORT: Case(
-        over(lambda walk: walk.mail_server.url(), enabled=False), "is disabled, and the message waits for it", named=1
+        over(lambda walk: walk.mail_server.url(), enabled=False), "which is disabled", named=1
     ),
     "unreachable": Case(
         over(lambda _: f"smtp://127.0.0.1:{free_port()}"), "could not hand it over", named=1, mend=reach, trial=True
     ),
     "a reply": Case(put_off_by_reply, "451 4.3.2 try again later\nThe next attempt is due at"),
-    "a fault": Case(foreign_key, "That is a fault of the service"),
+    "a fault": Case(foreign_key, "This is an error in the service"),
     # States.
-    RecipientState.QUEUED: Case(in_state("queued"), "check that workers run", named=1),
-    RecipientState.SENDING: Case(dead_sender, "has not reported since", named=1),
+    RecipientState.QUEUED: Case(in_state("queued"), "Check that workers are running", named=1),
+    RecipientState.SENDING: Case(dead_sender, "has not reported a result", named=1),
     RecipientState.UNCERTAIN: Case(in_state("uncertain", attempts=1), "send it at once", named=1),
-    RecipientState.HELD: Case(in_state("held", held_state="queued"), "Send it, or end it", named=1),
-    RecipientState.PAUSED: Case(after(lambda walk, _: walk.cli.text("sends", "pause")), "It is paused: due", named=1),
+    RecipientState.HELD: Case(in_state("held", held_state="queued"), "Release it, or end it", named=1),
+    RecipientState.PAUSED: Case(
+        after(lambda walk, _: walk.cli.text("sends", "pause")), "It is paused. It was due", named=1
+    ),
 }
 """A reason or a state -> how it comes about, and what is said."""
 
@@ -489,7 +493,7 @@ def test_a_text_that_is_no_longer_empty_can_be_sent_again(walk: Walk) -> None:
     list_id = str(walk.sends.list_id)
     walk.cli.text("contacts", "update", str(contact_id), "--list", list_id, "first_name=Ann")
     explained = walk.explained(accepted)
-    assert "Nothing stands in its way now." in texts(explained)
+    assert "Nothing blocks it now." in texts(explained)
     (command,) = commands(explained)
     assert walk.run(command) == 0
     walk.drain()

@@ -209,7 +209,7 @@ def test_a_month_that_is_not_stored_is_refused(parts: Alone) -> None:
     add_months(parts)
     cli = Cli(parts.tenant.app)
     for month in ("2026-13", "january", "2026-1"):
-        assert cli.refused("history", "drop-month", month) == f"{month!r} is no month of the form 2026-03"
+        assert cli.refused("history", "drop-month", month) == f"{month!r} is not a month of the form 2026-03"
     for command in ("drop-month", "show"):
         assert cli.refused("history", command, "1999-01") == "month: nothing is stored of 1999-01"
 
@@ -217,7 +217,7 @@ def test_a_month_that_is_not_stored_is_refused(parts: Alone) -> None:
 def test_the_current_month_is_refused(parts: Alone) -> None:
     ids = add_months(parts)
     asked = Cli(parts.tenant.app).refused("history", "drop-month", this_month())
-    assert asked == f"month: {this_month()} is not past"
+    assert asked == f"month: {this_month()} is not over yet"
     assert ids_of(parts, Recipient.id) == ids
 
 

@@ -66,7 +66,7 @@ def test_two_accounts_may_register_the_same_url_but_one_account_only_once(
 ) -> None:
     add_hook(URL)
     add_hook(URL, account_id=other_id)
-    with refused("conflict", "url", f"the account has a webhook at {URL} already"):
+    with refused("conflict", "url", f"the account already has a webhook at {URL}"):
         add_hook(URL)
 
 
@@ -127,7 +127,7 @@ def test_rotation_adds_a_secret_and_the_last_secret_cannot_be_removed(
         key_id, secret = rotate_secret(transaction, services.settings, webhook)
         assert (key_id, len(secret)) == ("k2", 43)
         assert rotate_secret(transaction, services.settings, webhook, "mine", OTHER_SECRET) == ("mine", OTHER_SECRET)
-        with refused("conflict", "id", "has a secret 'k1' already"):
+        with refused("conflict", "id", "already has a secret 'k1'"):
             rotate_secret(transaction, services.settings, webhook, "k1")
         with refused("invalid_id", "id", "has no secret 'k9'"):
             remove_secret(transaction, webhook, "k9")

@@ -36,7 +36,7 @@ def test_more_clients_than_allowed_files_lock_nobody_out(narrow: Web) -> None:
         with narrow.connect() as line:
             assert line.ask(HEALTH).status == 200
         assert idle[0].is_ended()
-    expected = "this process holds 50 connections, not WEB_CONNECTIONS=4000: the system lets it open no more files"
+    expected = "this process can hold only 50 connections, not WEB_CONNECTIONS=4000, because of the limit on open files"
     assert [line["message"] for line in narrow.lines("app.http.server.request")] == [expected]
 
 

@@ -47,7 +47,7 @@ def replace(web: Web) -> None:
 
 def retirements(web: Web) -> int:
     """How many processes have begun to retire."""
-    return web.output().count("this process ends with its last one")
+    return web.output().count("this process ends after its last connection")
 
 
 def test_a_client_that_keeps_its_connection_is_answered_by_the_code_from_before(replaced: Web) -> None:
@@ -91,7 +91,7 @@ def test_code_that_does_not_start_replaces_nothing(replaced: Web, own_settings: 
     before, newest = replaced.workers(), newest_revision()
     set_revision(own_settings.database_url, "0003")
     os.kill(replaced.pid, signal.SIGUSR2)
-    wait_until(lambda: "this process goes on as it is" in replaced.output(), "it has tried to start")
+    wait_until(lambda: "this process keeps running the old code" in replaced.output(), "it has tried to start")
     set_revision(own_settings.database_url, newest)
     assert "cannot start: the database is at revision 0003" in replaced.output()
     assert replaced.workers() == before

@@ -85,7 +85,7 @@ def test_a_process_that_has_answered_its_last_request_is_replaced(brief: Web) ->
         while line.ask(HEALTH).headers["connection"] == "keep-alive":
             pass
         assert line.is_ended()
-    wait_until(lambda: bool(brief.workers()) and brief.workers() != first, "another process takes its place")
+    wait_until(lambda: bool(brief.workers()) and brief.workers() != first, "another process replaces it")
     with brief.connect() as line:
         assert line.ask(HEALTH).status == 200
     assert "this process ends after its last request" in brief.output()

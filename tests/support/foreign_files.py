@@ -6,8 +6,8 @@ import gzip
 import io
 import zipfile
 
-SAVED_ANEW = "not CSV: save it as CSV UTF-8, and import that file"
-UNPACKED = "not CSV: unpack it, and import the CSV file"
+SAVED_ANEW = "not CSV: save it as CSV UTF-8 and import the saved file"
+UNPACKED = "not CSV: unpack it and import the CSV file"
 
 
 def _zipped(*names: str, first: tuple[str, str] | None = None) -> bytes:

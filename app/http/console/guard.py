@@ -76,7 +76,7 @@ def check_origin() -> None:
     site = request.headers.get("Sec-Fetch-Site")
     is_own = site == "same-origin" if site is not None else request.headers.get("Origin") in own_origins()
     if not is_own:
-        raise ServiceError("permission_denied", detail="This request does not come from a page of the console.")
+        raise ServiceError("permission_denied", detail="This request did not come from a page of the console.")
 
 
 def comes_from_elsewhere() -> bool:
@@ -120,7 +120,7 @@ def _count_request(session: BrowserSession) -> None:
     whose = f"session:{session.session_id}" if session.key_id is None else session.key_id
     g.allowance = count_request(services(), whose, session.rate_limit)
     if g.allowance is not None and g.allowance.is_exceeded:
-        detail = f"The rate limit of this key or session is used up. Reload this page in {g.allowance.reset} seconds."
+        detail = f"The rate limit of this key or session is exhausted. Reload this page in {g.allowance.reset} seconds."
         raise ServiceError("too_many_requests", detail=detail, retry_after=g.allowance.reset)
 
 

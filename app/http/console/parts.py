@@ -73,5 +73,5 @@ def numbered(files: Sequence[File]) -> File:
     """The attachment with the number of the query; the first is 1. Raises `not_found`."""
     number = path_id(request.args.get("number", "1"))
     if not 1 <= number <= len(files):
-        raise ServiceError("not_found", detail="The mail has no such attachment, or it is not kept any more.")
+        raise ServiceError("not_found", detail="The mail has no such attachment, or it is no longer kept.")
     return files[number - 1]

@@ -148,7 +148,7 @@ def make_poller() -> Poller:
 
 
 RELIEF_DIVISOR = 64
-"""With too much held, one part in so many is freed at once, so that the next bytes do not begin another search."""
+"""When too much is held, one part in so many is freed at once, so that the next bytes do not begin another search."""
 DISPENSABLE_STATES = (ConnectionState.IDLE, ConnectionState.HEAD, ConnectionState.LINGERING)
 """States of connections that are closed at the end of the process; a body that is being sent may still arrive."""
 

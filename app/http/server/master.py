@@ -81,7 +81,7 @@ class Master(Arbiter):  # type: ignore[misc]
         try:
             replacing.run_again(environment, folder)
         except OSError:
-            logger.exception("this process goes on as it is")
+            logger.exception("this process keeps running the old code")
 
     def handle_hup(self) -> None:
         """Goes on with the newly installed code, as after USR2."""
@@ -113,5 +113,5 @@ class Master(Arbiter):  # type: ignore[misc]
             return
         if accepting_workers() >= self.num_workers and not self._has_ended_older:
             self._has_ended_older = True
-            logger.info("the process of the code from before, %s, ends", self.master_pid)
+            logger.info("the process with the old code, %s, ends", self.master_pid)
             os.kill(self.master_pid, signal.SIGTERM)

@@ -82,7 +82,7 @@ def max_connections(requested: int) -> int:
     files = needed if soft == resource.RLIM_INFINITY else soft
     most = max(1, min(requested, (files - OTHER_FILES) // 2))
     if most < requested:
-        text = "this process holds %s connections, not WEB_CONNECTIONS=%s: the system lets it open no more files"
+        text = "this process can hold only %s connections, not WEB_CONNECTIONS=%s, because of the limit on open files"
         logger.warning(text, most, requested)
     return most
 

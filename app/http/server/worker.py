@@ -94,7 +94,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
     def respond(self, connection: Connection, request: Request) -> bool:
         """Computes and sends the response, in one of the threads. True if the connection is kept alive."""
         if next(self._request_numbers) >= self.max_requests and self.alive:
-            logger.info("this process ends after its last request; another takes its place")
+            logger.info("this process ends after its last request; another process replaces it")
             self.alive = False
             self.wake()
         return respond(connection, request, self.wsgi, self.cfg, last=not self.alive)
@@ -145,7 +145,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         after its next response. One that stays idle is closed no sooner than ever: a client that sends at that moment
         would get no answer, and clients and proxies give up idle connections before that."""
         if self.is_retiring:
-            logger.info("newer code accepts connections now; this process ends with its last one")
+            logger.info("newer code accepts connections now; this process ends after its last connection")
         until = time.monotonic() + DRAIN_SECONDS
         while self.is_retiring and self.connections.count and time.monotonic() < until and self.is_parent_alive():
             self.turn(CHECK_SECONDS)

@@ -124,7 +124,7 @@ class IncomingMail:
         try:
             self._file.write(data)
         except OSError as error:
-            logger.error("a mail cannot be stored while it arrives: %s", error)
+            logger.error("an arriving mail cannot be stored: %s", error)
             self.refuse(NO_ROOM)
 
 
@@ -190,7 +190,7 @@ class InboundSMTP(SMTP):
     """Bytes that the library keeps of a line that has not ended; the longest command has 512."""
     sessions: Sessions
     network = ""
-    """Whose session it is: the address, or the network of an IPv6 address."""
+    """The address of the client, or the network of its IPv6 address."""
     waits_since = 0.0
     """Since when it waits for the client, on the clock of the loop."""
     is_taking = False

@@ -154,7 +154,7 @@ def _check_transport(check: SendCheck) -> None:
     statement, none for a send that names no transport."""
     name, type_ = check.draft.transport, check.draft.type
     if name is not None and check.rows(allowed_transport(check.account_id, name, type_)).first() is None:
-        detail = f"transport: the account may name no transport {name!r} for {type_} sends."
+        detail = f"transport: the account cannot use the transport {name!r} for {type_} sends."
         check.errors.add("invalid_id", field="transport", detail=detail)
 
 

@@ -77,7 +77,7 @@ def check_content(
     """Collects what is missing or invalid (docs/send-errors.md#order-of-errors)."""
     if draft.type == "sms":
         if is_blank(content.body_text):
-            errors.add("content_missing", field="body_text", detail="body_text is missing, or only white space.")
+            errors.add("content_missing", field="body_text", detail="body_text is missing or blank.")
         return
     if is_blank(content.body_html) and is_blank(content.body_text):
         errors.add("content_missing", field="body_html")

@@ -203,7 +203,7 @@ def secret_value_errors(
         elif violation := rules.wildcard_error(name, None):
             yield violation._replace(path=path)
         elif key in seen:
-            yield Violation(path, "invalid_string", f"{name} stands twice in secret_values.")
+            yield Violation(path, "invalid_string", f"{name} occurs twice in secret_values.")
         elif key not in value_names:
             yield Violation(path, "invalid_string", f"No recipient has a value with the name {name}.")
         seen.add(key)
@@ -238,7 +238,7 @@ def _duplicate_names(
     seen = set(names)
     for index, file in enumerate(files):
         if file.name in seen:
-            detail = f"name: another attachment of this recipient is called {file.name}."
+            detail = f"name: another attachment of this recipient has the name {file.name}."
             yield Violation((*path, index, "name"), "invalid_attachment_name", detail)
         seen.add(file.name)
 

@@ -122,7 +122,7 @@ def find_sms_sender(check: SendCheck) -> Sender | None:
         return None
     if row.list_id is not None and row.list_id != check.draft.list_id:
         list_id = shown_id(row.list_id)
-        detail = f"from_address: {row.address} is assigned to the list {list_id} and sends to no other."
+        detail = f"from_address: {row.address} is assigned to the list {list_id} and cannot send to other lists."
         check.errors.add("from_address_invalid_list", field="from_address", detail=detail)
     return Sender(row.address, virtual=row.kind == VIRTUAL_NUMBER)
 

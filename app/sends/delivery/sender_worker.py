@@ -235,7 +235,7 @@ class SenderWorker:
                 self._said_broken = time.monotonic()
             return False
         if was_broken:
-            logger.warning("the journal can be written again; sending goes on")
+            logger.warning("the journal can be written again; sending continues")
         return True
 
     def clear_journal(self) -> None:

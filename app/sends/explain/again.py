@@ -32,12 +32,12 @@ def sending_again(
         further = "" if NEW_SEND in refusal.detail else f"; {NEW_SEND}"
         yield Finding(f"It cannot be sent again: {refusal.detail}{further}.")
     elif why := _unsendable(session, settings, recipient):
-        yield Finding(f"A retry would fail again: {why}. Mend that first, or {NEW_SEND}.")
+        yield Finding(f"A retry would fail again: {why}. Fix this first, or {NEW_SEND}.")
     elif state is RecipientState.UNCERTAIN:
-        text = "If the relay's log shows that the relay never had it, send it at once:"
+        text = "If the log of the relay shows that the relay never got it, send it at once:"
         yield Finding(text, [("sends", "retry", recipient.uuid)])
     else:
-        when = "Once that is mended, send" if is_hindered else "Nothing stands in its way now. Send"
+        when = "After you have fixed this, send" if is_hindered else "Nothing blocks it now. Send"
         yield Finding(f"{when} it again:", [("sends", "retry", recipient.uuid)])
 
 

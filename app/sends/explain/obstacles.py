@@ -68,12 +68,12 @@ def _list_name(session: Session, list_id: int | None) -> str | None:
 
 def _blocked(session: Session, route: Route, entry: Entry) -> Finding:
     address = entry.address
-    text = f"{address.key} has been blocked since {at(entry.since)} ({entry.cause}): nothing is sent to it."
+    text = f"{address.key} has been blocked since {at(entry.since)} ({entry.cause}). It gets no messages."
     bounced = settled_as(RecipientState.BOUNCED), Recipient.creation_time <= entry.since
     bounces = select(Recipient).where(Recipient.account_id == address.account_id, sent_to(address), *bounced)
     bounce = session.scalars(bounces.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(1)).first()
     if bounce is not None:
-        text += f" Before that {bounce.uuid} bounced: {bounce.reason}"
+        text += f" Before that, {bounce.uuid} bounced: {bounce.reason}"
     return Finding(text, [("suppressions", "unblock", address.key, *route.in_account)], prevents=True)
 
 

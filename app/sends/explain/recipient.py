@@ -38,10 +38,10 @@ REASONS: Mapping[FailReason, str] = {
     FailReason.UNSUBSCRIBED: "its address was unsubscribed",
     FailReason.TOO_LARGE: "it exceeded a size limit; the timeline names the limit",
     FailReason.CONTENT_MISSING: "its text was empty after personalisation",
-    FailReason.UNREADABLE_VALUES: "its secret values could not be decrypted; SECRET_KEY was another one",
+    FailReason.UNREADABLE_VALUES: "its secret values could not be decrypted, because SECRET_KEY had changed",
     FailReason.REJECTED: "the gateway refused it",
     FailReason.EXPIRED: "it was deferred until the end of the retry period",
-    FailReason.DROPPED: "it was held after a backup was restored, and an operator dropped it",
+    FailReason.DROPPED: "it was held after a restore, and an operator dropped it",
     FailReason.FORGOTTEN: "its recipient was forgotten while it waited",
 }
 ATTEMPT_STEPS = (
@@ -88,8 +88,8 @@ def explain_recipient(session: Session, recipient: Recipient, settings: Settings
 
 
 def _forgotten(step: RecipientStep, state: RecipientState) -> Finding:
-    text = f"Its recipient was forgotten at {at(step.time)}: the address and all words are gone, and it is {state}."
-    return Finding(text if state in ARRIVED_STATES else f"{text} It cannot be sent again: there is nobody to send to.")
+    text = f"Its recipient was forgotten at {at(step.time)}: the address and all texts were removed. It is {state}."
+    return Finding(text if state in ARRIVED_STATES else f"{text} It cannot be sent again.")
 
 
 def _route(
@@ -128,7 +128,7 @@ def _fate(
         case RecipientState.PAUSED if entry is not None:
             yield _paused(entry)
         case RecipientState.SENT:
-            yield Finding(f"The gateway accepted it at {at(recipient.sent_time)}; no receipt has come since.")
+            yield Finding(f"The gateway accepted it at {at(recipient.sent_time)}. No receipt has arrived yet.")
         case RecipientState.DELIVERED:
             yield from _delivered(recipient, said)
         case RecipientState.BOUNCED:
@@ -147,49 +147,53 @@ def _waiting(recipient: Recipient, entry: QueueEntry, last: RecipientStep | None
     moment, due = now(), entry.ready_time
     is_late = moment - due > LATE_AFTER
     commands = [("status",)] if is_late else []
-    late = " No sender has taken it since: check that workers run." if is_late else ""
+    late = " No sender has taken it yet. Check that workers are running." if is_late else ""
     if last is not None and last.step == TimelineStep.DEFERRED:
         end = recipient.creation_time + timedelta(seconds=period)
         text = f"It was deferred at {at(last.time)}, in attempt {entry.attempts}{said}"
-        ends = f"the last one at {at(end)}" if end > moment else "and is the last one: the retry period is over"
+        ends = (
+            f"the last one at {at(end)}" if end > moment else "and it is the last one, because the retry period is over"
+        )
         return Finding(f"{text}\nThe next attempt is due at {at(due)}, {ends}.{late}", commands)
     before = "no attempt has failed" if last is None else f"it {last.step} at {at(last.time)}, and was queued again"
     if due > moment:
-        return Finding(f"It is put off until {at(due)}, which counts as no attempt; {before}.")
-    return Finding(f"It waits for a sender since {at(due)}; {before}.{late}", commands)
+        return Finding(f"It is put off until {at(due)}. This does not count as an attempt; {before}.")
+    return Finding(f"It has been waiting for a sender since {at(due)}; {before}.{late}", commands)
 
 
 def _put_off(last: RecipientStep, route: Route) -> Iterator[Finding]:
     """What to do about a deferral that no mail server has answered with, unless it is a matter of `waits`."""
     text = last.detail or ""
     if text.startswith(INTERNAL_FAULT):
-        yield Finding("That is a fault of the service, or of an installed transport: its log has the whole of it.")
+        yield Finding("This is an error in the service or in an installed transport. The log has the details.")
     elif not (_REPLY_CODE.match(text) or text.startswith(NOT_PERMITTED_PREFIX) or text == NO_TRANSPORT):
         name = last.transport or DEFAULT_TRANSPORT
-        said = f"The transport {name} could not hand it over. A message to an address of your own tells whether it can:"
+        said = (
+            f"The transport {name} could not hand it over. To test the transport, send a message to your own address:"
+        )
         yield Finding(said, transport_trial(name, route.send))
 
 
 def _sending(entry: QueueEntry) -> Finding:
     until = at(entry.lease_time)
     if entry.lease_time is not None and now() - entry.lease_time > LATE_AFTER:
-        text = f"A sender had it until {until}, and has not reported since; the next one queues it again. Check that "
-        return Finding(f"{text}workers run.", [("status",)])
-    return Finding(f"A sender is transmitting it now; should that sender have died, it is queued again at {until}.")
+        text = f"A sender had it until {until}, but has not reported a result. Another sender queues it again. Check "
+        return Finding(f"{text}that workers are running.", [("status",)])
+    return Finding(f"A sender is transmitting it now. If the sender has died, it is queued again at {until}.")
 
 
 def _uncertain(entry: QueueEntry) -> Finding:
     return Finding(
-        f"It may have arrived: the connection was lost before the relay's answer. Until {at(entry.due_time)} a sign of "
-        "arrival makes it delivered; then it is sent again with the same Message-ID."
+        f"It may have arrived: the connection was lost before the relay answered. If there is no sign of arrival by "
+        f"{at(entry.due_time)}, it is sent again with the same Message-ID."
     )
 
 
 def _held_finding(recipient: Recipient, entry: QueueEntry) -> Finding:
     text = (
-        f"It is held: it came with a backup that was restored, in which it was {entry.held_state}, due at "
-        f"{at(entry.due_time)}. It may have been sent since the backup was made, so it is not sent by itself.\n"
-        "Send it, or end it as sent or as failed:"
+        f"It is held, because it comes from a restored backup. There it was {entry.held_state}, due at "
+        f"{at(entry.due_time)}. It may have been sent after the backup was made, so it is not sent automatically.\n"
+        "Release it, or end it as sent or as failed:"
     )
     message_option = ("messages", "--uuid", recipient.uuid)
     drops = [("holds", "drop", *message_option, "--as", outcome) for outcome in ("sent", "failed")]
@@ -198,20 +202,20 @@ def _held_finding(recipient: Recipient, entry: QueueEntry) -> Finding:
 
 def _paused(entry: QueueEntry) -> Finding:
     """What is paused, and the command that goes on, is an obstacle."""
-    return Finding(f"It is paused: due at {at(entry.due_time)}, it keeps its place, and is sent once the pause ends.")
+    return Finding(
+        f"It is paused. It was due at {at(entry.due_time)}, keeps its place, and is sent when the pause ends."
+    )
 
 
 def _delivered(recipient: Recipient, said: str) -> Iterator[Finding]:
     if recipient.type == "sms":
-        yield Finding("A receipt has confirmed it: it is on the handset.")
+        yield Finding("A receipt confirms that it arrived on the handset.")
         return
     yield Finding(f"The next mail server accepted it at {at(recipient.sent_time)}{said}")
     if recipient.first_open_time is not None:
         yield Finding(f"It was opened at {at(recipient.first_open_time)}.")
     elif recipient.complaint_time is None:
-        yield Finding(
-            "What became of it there is not known here: look into the log of that mail server, or the spam folder."
-        )
+        yield Finding("Its fate after that is unknown. Check the log of that mail server, or the spam folder.")
     if recipient.complaint_time is not None:
         yield Finding(f"It was reported as spam at {at(recipient.complaint_time)}, which blocks the address.")
 

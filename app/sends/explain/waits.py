@@ -43,9 +43,7 @@ def at(moment: datetime | None) -> str:
     return "an unknown time" if moment is None else timestamp(moment)
 
 
-REFUSED_UNTIL_MENDED = (
-    "new sends are refused, and what waits is tried again later and later until the retry period ends"
-)
+REFUSED_UNTIL_MENDED = "new sends are refused, and waiting messages are tried again until the retry period ends"
 ADDRESS_PLACEHOLDER = "ADDRESS"
 """Stands in a command for an address of the reader's own."""
 
@@ -84,7 +82,8 @@ def waits(session: Session, route: Route) -> Iterator[Finding]:
 
 def _owner(_session: Session, route: Route) -> Iterator[Finding]:
     if not route.account.owner_confirmed:
-        text = f"The account's owner has not confirmed the address (account_owner_unverified): {REFUSED_UNTIL_MENDED}."
+        unconfirmed = "The account owner has not confirmed the owner's email address (account_owner_unverified)"
+        text = f"{unconfirmed}: {REFUSED_UNTIL_MENDED}."
         yield Finding(text, [("accounts", "update", route.account.name, "--owner-confirmed")], prevents=True)
 
 
@@ -92,7 +91,7 @@ def paused_words(pause: ShownPause, *, in_full: bool = True) -> str:
     """What is paused, and in full why and by whom, which is not for accounts to know where it is the operator's
     matter."""
     since = pause.since if in_full and not pause.is_everywhere else f"since {at(pause.creation_time)}"
-    return f"{pause.subject[0].upper()}{pause.subject[1:]} is paused {since}: messages wait until it goes on."
+    return f"{pause.subject[0].upper()}{pause.subject[1:]} is paused {since}: messages wait until it is resumed."
 
 
 def _paused(session: Session, route: Route) -> Iterator[Finding]:
@@ -123,8 +122,8 @@ def _missing_domains(session: Session, route: Route) -> Iterator[Finding]:
     for name, domain in _domains(session, route).items():
         if domain is None:
             text = (
-                f"The account has no sending domain {name} any more: {REFUSED_UNTIL_MENDED}.\n"
-                "Add it, publish the records that this shows, and have them looked up:"
+                f"The account no longer has the sending domain {name}: {REFUSED_UNTIL_MENDED}.\n"
+                "Add the domain, publish the records that the first command shows, and verify them:"
             )
             commands = [("domains", act, name, *route.in_account) for act in ("add", "verify")]
             yield Finding(text, commands, prevents=True)
@@ -153,14 +152,16 @@ def _sender(session: Session, route: Route) -> Iterator[Finding]:
     address, sender = route.send.from_address, _sender_of(session, route)
     if sender is None:
         kind = "virtual_number" if address.isdecimal() else "alphanumeric"
-        replies = " (as `number`, if nobody can reply to it)" if address.isdecimal() else ""
-        text = f"{address} is no approved sender of the account any more: {REFUSED_UNTIL_MENDED}. "
+        replies = " (as `number` if nobody can reply to it)" if address.isdecimal() else ""
+        text = f"{address} is no longer an approved sender of the account: {REFUSED_UNTIL_MENDED}. "
         text += f"Approve it again{replies}:"
         command = ("senders", "create", address, "--kind", kind, *route.in_account)
         yield Finding(text, [command], prevents=True)
     elif sender.list_id not in (None, route.send.list_id):
         name = session.scalar(select(List.name).where(List.id == sender.list_id))
-        text = f"The sender {address} sends to the list {name} alone: {REFUSED_UNTIL_MENDED}. Let it send to any:"
+        text = (
+            f"The sender {address} sends only to the list {name}: {REFUSED_UNTIL_MENDED}. To let it send to any list:"
+        )
         yield Finding(text, [("senders", "update", address, "--list", "", *route.in_account)], prevents=True)
 
 
@@ -190,11 +191,11 @@ def _no_transport(session: Session, route: Route) -> Iterator[Finding]:
     for name in names:
         transport = stored.get(name)
         if transport is None or transport.type != route.send.type:
-            text = f"There is no transport {name} for messages of this type any more, and the message waits for it."
+            text = f"The message waits for the transport {name}, which no longer exists for messages of this type."
             command: Command = ("transports", "create", name, "--type", route.send.type, "--url", "URL")
             yield Finding(text, [] if transport else [command], prevents=True)
         else:
-            text = f"The transport {name} is disabled, and the message waits for it."
+            text = f"The message waits for the transport {name}, which is disabled."
             yield Finding(text, [("transports", "update", name, "--enabled")], prevents=True)
 
 
@@ -205,8 +206,8 @@ def _no_room(session: Session, route: Route) -> Iterator[Finding]:
     for name in names:
         if name != DEFAULT_TRANSPORT and table.is_usable(name, route.send.type):
             rate = table.transports[name].messages_per_second
-            limit = "as many messages as it has room for" if rate is None else f"{rate:g} messages a second at most"
-            yield Finding(f"The transport {name} takes {limit}: the message has its turn at {at(route.turn)}.")
+            limit = "a limited number of messages at once" if rate is None else f"at most {rate:g} messages per second"
+            yield Finding(f"The transport {name} takes {limit}. This message is due at {at(route.turn)}.")
 
 
 def _rate(session: Session, route: Route) -> Iterator[Finding]:
@@ -214,8 +215,8 @@ def _rate(session: Session, route: Route) -> Iterator[Finding]:
         return
     sender = _sender_of(session, route)
     if sender is not None and sender.messages_per_second is not None:
-        limit = f"{sender.messages_per_second:g} messages a second at most"
-        yield Finding(f"The sender {sender.address} sends {limit}: the message has its turn at {at(route.turn)}.")
+        limit = f"at most {sender.messages_per_second:g} messages per second"
+        yield Finding(f"The sender {sender.address} sends {limit}. This message is due at {at(route.turn)}.")
 
 
 def _backed_off(session: Session, route: Route) -> Iterator[Finding]:
@@ -228,7 +229,7 @@ def _backed_off(session: Session, route: Route) -> Iterator[Finding]:
     if backoff is not None and backoff.until_time > now():
         yield Finding(
             f"All mail from {sender} to {domain} waits until {at(backoff.until_time)}: its mail server has deferred "
-            f"{backoff.failures} messages without accepting one (a domain back-off, which ends by itself)."
+            f"{backoff.failures} messages without accepting one. This domain back-off ends by itself."
         )
 
 
@@ -241,8 +242,8 @@ def _quota(session: Session, route: Route) -> Iterator[Finding]:
     others_of_send = others.where(IS_SENDING, Recipient.send_id == route.send.id)
     if session.scalar(select(exists(others_of_send))):
         yield Finding(
-            "Other messages of its send are being rendered: where they may use up the limit of all together "
-            "(MAX_SEND_BYTES), it waits half a second at a time for their results."
+            "Other messages of its send are being rendered. They may use up the limit of the send (MAX_SEND_BYTES), so "
+            "this message waits for their results."
         )
 
 

@@ -165,7 +165,7 @@ def _add(transaction: Transaction, row: RelayRefusal, refused: Sequence[AttemptR
             row.noticed_time = now()
             _try_later(row, rules)
             extra = {"account_id": row.account_id, "transport": row.transport, "reply": row.reply}
-            transaction.after_commit(lambda: logger.warning("a relay refuses everything of an account", extra=extra))
+            transaction.after_commit(lambda: logger.warning("a relay refuses all messages of an account", extra=extra))
     elif any(result.recipient_id == row.probe_id for result in refused):
         _try_later(row, rules)
 
@@ -238,17 +238,15 @@ class ShownRefusal(NamedTuple):
         """What is the matter, and what to do."""
         since = timestamp(self.first_time)
         if self.ended_time is not None:
-            said = f"the transport {self.transport} refused everything of {self.account} from {since} to "
+            said = f"the transport {self.transport} refused all messages of {self.account} from {since} to "
             return f"{said}{timestamp(self.ended_time)}: {self._bounced(commands)}"
-        said = (
-            f"the transport {self.transport} has refused everything of {self.account} since {since}, with: {self.reply}"
-        )
-        waiting = f"; its messages wait and nobody is blocked, and the next is tried at {timestamp(self.until_time)}"
-        return f"{said}{waiting}{f'; {self._bounced(commands)}' if self.bounced else ''}"
+        said = f"the transport {self.transport} has refused all messages of {self.account} since {since}"
+        waiting = f"its messages wait, no address is blocked, and the next attempt is at {timestamp(self.until_time)}"
+        return f"{said}, with: {self.reply}; {waiting}{f'; {self._bounced(commands)}' if self.bounced else ''}"
 
     def _bounced(self, commands: bool) -> str:
         number = "1 message" if self.bounced == 1 else f"{self.bounced} messages"
-        said = f"{number} bounced before that was noticed"
+        said = f"{number} bounced before this was noticed"
         listing, retrying = (f"`{COMMAND_LINE} {shlex.join(self.command(name))}`" for name in ("list", "retry"))
         return f"{said}: {listing} lists them, and {retrying} sends them again" if commands else said
 

@@ -100,10 +100,10 @@ def _refusal(
     row, purged = candidate.row, None if candidate.send is None else candidate.send.content_purged_time
     if candidate.state not in states:
         return Refusal(
-            RefusalReason.STATE, f"is {candidate.state}; only a bounced, failed or uncertain recipient can be retried"
+            RefusalReason.STATE, f"is {candidate.state}; only bounced, failed or uncertain recipients can be retried"
         )
     if candidate.id in forgotten:
-        return Refusal(RefusalReason.FORGOTTEN, "its recipient was forgotten; there is nobody to send to")
+        return Refusal(RefusalReason.FORGOTTEN, "its recipient was forgotten")
     if row.reason in UNRETRYABLE_REASONS:
         return Refusal(RefusalReason.NO_CONTACT, f"failed with {row.reason}; a retry cannot help")
     if candidate.id in blocked:
@@ -179,9 +179,7 @@ def requeue_all(
     entries = _entries(transaction, ids, lock=True)
     candidates = _candidates(rows, entries, sends)
     refused = refusals(transaction, candidates, states)
-    refused |= dict.fromkeys(
-        {*ids} - {row.id for row in rows}, Refusal(RefusalReason.CHANGED, "it does not match any more")
-    )
+    refused |= dict.fromkeys({*ids} - {row.id for row in rows}, Refusal(RefusalReason.CHANGED, "it no longer matches"))
     _write(transaction, [candidate for candidate in candidates if candidate.id not in refused])
     return RequeueResult([candidate.id for candidate in candidates if candidate.id not in refused], refused)
 

@@ -61,14 +61,14 @@ def subject_of(session: Session, account: Account | None, *, list_: str | None, 
     """What the names mean: a list by its name or id. Raises `ServiceError`: `invalid_id` for a list that the account
     does not have, `invalid_string` for what is no domain, `conflict` for what cannot be paused."""
     if list_ is not None and domain is not None:
-        raise ServiceError("invalid_string", field="domain", detail="name a list or a domain, not both")
+        raise ServiceError("invalid_string", field="domain", detail="give either a list or a domain")
     if account is None:
         if domain is None:
-            detail = "of the whole installation only a domain can be paused: name one"
+            detail = "for the whole installation, only a domain can be paused: give a domain"
             raise ServiceError("not_empty", field="domain", detail=detail)
         return Subject(None, domain=_checked_domain(domain))
     if account.test_of is not None:
-        detail = "its messages are captured, not sent: a test account cannot be paused"
+        detail = "a test account cannot be paused, because its messages are captured, not sent"
         raise ServiceError("conflict", field="account", detail=detail)
     if domain is not None:
         return Subject(account.id, domain=_checked_domain(domain))
@@ -103,7 +103,7 @@ def pause(transaction: Transaction, subject: Subject, reason: str | None = None)
     account_filter = _account_filter(subject.account_id), IS_ACTIVE
     if (transaction.scalar(select(func.count()).select_from(SendPause).where(*account_filter)) or 0) >= MAX_PAUSES:
         raise ServiceError(
-            "conflict", field=subject.kind, detail=f"{MAX_PAUSES} pauses at most; go on with another first"
+            "conflict", field=subject.kind, detail=f"there can be at most {MAX_PAUSES} pauses; end another pause first"
         )
     made = SendPause(
         account_id=subject.account_id,

@@ -133,9 +133,9 @@ def words(pauses: Sequence[ShownPause], most: int) -> Iterator[str]:
     for pause in pauses[:most]:
         whose = "" if pause.account is None or pause.kind == "account" else f" of {pause.account}"
         subject = f"the account {pause.account}" if pause.kind == "account" else f"{pause.subject}{whose}"
-        yield f"paused: {subject}, {pause.since}; go on with `{COMMAND_LINE} {shlex.join(pause.resuming)}`"
+        yield f"paused: {subject}, {pause.since}; to resume, run `{COMMAND_LINE} {shlex.join(pause.resuming)}`"
     if len(pauses) > most:
-        yield f"more is paused: `{COMMAND_LINE} sends pauses`"
+        yield f"more pauses: `{COMMAND_LINE} sends pauses`"
 
 
 # The pauses that concern messages which a worker has claimed: one statement, nearly always without a row.

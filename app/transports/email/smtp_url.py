@@ -77,7 +77,7 @@ class SmtpSettings:
     timeout: float
     messages: int
     provider: str = NO_FIELD
-    """Whose metadata names a mail in the events of the relay."""
+    """The provider whose metadata names a mail in the events of the relay."""
 
     @property
     def verifies(self) -> bool:

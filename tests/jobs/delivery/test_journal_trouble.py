@@ -108,7 +108,7 @@ def test_a_sender_whose_folder_is_replaced_sends_nothing_until_it_is_back(
     said = [record.getMessage() for record in caplog.records if record.name == sender_worker_module.__name__]
     assert [line.partition(":")[0] for line in said] == [
         "sending waits",
-        "the journal can be written again; sending goes on",
+        "the journal can be written again; sending continues",
     ]
 
 

@@ -79,7 +79,7 @@ def test_a_backup_leaves_room_for_the_service_on_the_disk_that_they_share(
     target = source.settings.data_dir / "backups"
     target.mkdir()
     error = source.refused("backup", str(target), code=1)
-    assert error.endswith(f"the disk also has DATA_DIR, and would have less than {(1 << 62) >> 20} MB free\n")
+    assert error.endswith(f"the disk, which also holds DATA_DIR, would have less than {(1 << 62) >> 20} MB free\n")
     assert list(target.iterdir()) == []
 
 
@@ -158,7 +158,10 @@ def test_a_truncated_backup_is_refused_before_anything_is_written(
     source.json("backup", file)
     os.truncate(file, Path(file).stat().st_size * 2 // 3)
     target = installed("sqlite")
-    assert target.refused("restore", file) == f"Error: {file} cannot be restored: it is no archive, or was cut short\n"
+    assert (
+        target.refused("restore", file)
+        == f"Error: {file} cannot be restored: it is not an archive, or it is incomplete\n"
+    )
     assert is_untouched(target)
 
 

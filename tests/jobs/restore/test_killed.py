@@ -201,8 +201,8 @@ def test_a_repeated_restore_says_that_it_is_done(restores: Restores, installed: 
     with running(from_environment(environment_of(settings))) as target:
         before = target.rows()
         error = target.refused("restore", restores.file)
-        assert f"is not empty: {Path(restores.file).name} was restored into it at " in error
-        assert "all of it, and what it would send is held" in error
+        assert f"is not empty: {Path(restores.file).name} was completely restored into it at " in error
+        assert "and what it would send is held" in error
         assert target.rows() == before
 
 

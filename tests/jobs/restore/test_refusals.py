@@ -44,7 +44,7 @@ def test_a_backup_is_for_its_owner_alone_and_replaces_nothing(source: Installati
     source.json("backup", str(path))
     before = path.read_bytes()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert source.refused("backup", str(path)) == f"Error: {path} exists already\n"
+    assert source.refused("backup", str(path)) == f"Error: {path} already exists\n"
     assert path.read_bytes() == before
     missing = tmp_path / "missing" / "backup.zip"
     error = source.refused("backup", str(missing), code=1)
@@ -62,7 +62,7 @@ def test_of_a_folder_the_latest_are_kept(source: Installation, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         ["mine.zip", "tms-20260102T000000Z.zip", Path(facts["file"]).name]
     )
-    assert "--keep is for a folder" in source.refused("backup", str(tmp_path / "mine.zip"), "--keep", "2")
+    assert "--keep needs a folder" in source.refused("backup", str(tmp_path / "mine.zip"), "--keep", "2")
 
 
 def test_a_database_of_nobody_is_not_backed_up(installed: Installer, file: str) -> None:
@@ -102,7 +102,7 @@ def test_a_manifest_that_does_not_fit_is_refused(
         path = rewritten(backup)
         with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
             archive.writestr("tables/accounts", b"1\t2\n")
-        said = "its file tables/accounts is not as it was written"
+        said = "its file tables/accounts has changed: its checksum does not match"
     else:
         path = rewritten(backup, manifest=change)
     assert said in target.refused("restore", path)
@@ -113,7 +113,7 @@ def test_something_else_is_no_backup(source: Installation, installed: Installer,
     target, other = installed("sqlite"), tmp_path / "other.zip"
     assert "No such file" in target.refused("restore", str(other))
     other.write_text("no archive")
-    assert "it is no archive" in target.refused("restore", str(other))
+    assert "it is not an archive" in target.refused("restore", str(other))
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("a", "b")
     assert "it has no file manifest.json" in target.refused("restore", str(other))
@@ -148,7 +148,7 @@ def test_running_processes_are_not_restored_under(backup: str, installed: Instal
     target = installed("sqlite", migrated=True)
     liveness.register(target.settings.data_dir, without_credentials(target.settings.database_url))
     error = target.refused("restore", backup)
-    assert error == "Error: processes of the service run with this DATA_DIR: stop them first\n"
+    assert error == "Error: processes of the service are running with this DATA_DIR: stop them first\n"
 
 
 def test_another_secret_key_is_refused_unless_it_is_accepted(
@@ -158,9 +158,9 @@ def test_another_secret_key_is_refused_unless_it_is_accepted(
     assert source.json("backup", without, "--without-secret-key")["secret_key"] is False
     with_key = str(tmp_path / "with.zip")
     source.json("backup", with_key)
-    assert "set SECRET_KEY to the one that the installation had" in installed("sqlite").refused("restore", without)
+    assert "set SECRET_KEY to the old key of the installation" in installed("sqlite").refused("restore", without)
     other = installed("sqlite", SECRET_KEY=SECRET)
-    assert "unset SECRET_KEY, and that in the backup is taken" in other.refused("restore", with_key)
+    assert "unset SECRET_KEY to use the key in the backup" in other.refused("restore", with_key)
     assert is_untouched(other)
     assert other.json("restore", with_key, "--other-secret-key")["secret_key"] is False
     settings = new_settings("sqlite")

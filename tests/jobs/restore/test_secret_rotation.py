@@ -204,11 +204,11 @@ def restarted(before: Installation) -> Settings:
 
 def check_retired(after: Installation, old: str, new: str, paths: dict[str, str]) -> None:
     """Only then what was made under the old key is invalid, and stored secrets are there as before."""
-    assert "is the key that signs and encrypts" in after.refused("secrets", "retire", short_fingerprint(new), "--yes")
+    assert "is the current key" in after.refused("secrets", "retire", short_fingerprint(new), "--yes")
     assert "there is no key 'x'" in after.refused("secrets", "retire", "x", "--yes")
     refused = after.run("secrets", "retire", short_fingerprint(old))
     assert refused.exit_code == 1
-    assert "links and opt-out links in mails that were sent" in refused.stderr
+    assert "links, opt-out links and bounce addresses of mails that were sent" in refused.stderr
     assert after.json("secrets", "retire", short_fingerprint(old), "--yes") == {
         "key": short_fingerprint(old),
         "retired": True,
@@ -306,7 +306,7 @@ def test_an_interrupted_rotation_is_finished_and_unreadable_secrets_stay(
             "unknown": {**NONE, "transports": 1},
         }
         result = after.run("secrets", "rotate")
-        assert "encrypted under a key that is not listed: 1 stored secret\n" in result.stderr
+        assert "left unchanged, because they are encrypted under an unknown key: 1 stored secret\n" in result.stderr
         with after.services.database.read() as session:
             assert session.scalars(select(Transport.url)).one() == "no token of ours"
 
@@ -331,7 +331,7 @@ def test_a_backup_from_before_a_rotation_is_restored_after_it(
     old = source.settings.secret_key
     source.json("backup", file, "--without-secret-key")
     refusing = installed("sqlite", SECRET_KEY="n" * 40)
-    assert "SECRET_KEY is not the one of the backup" in refusing.refused("restore", file)
+    assert "SECRET_KEY differs from the key of the backup" in refusing.refused("restore", file)
     target = installed("sqlite", SECRET_KEY="n" * 40, SECRET_KEY_FALLBACKS=old)
     assert target.json("restore", file)["secret_key"] is False
     assert keys_of(target) == {short_fingerprint("n" * 40): NONE, short_fingerprint(old): ALL}

@@ -152,7 +152,7 @@ def test_cells_that_a_row_lacks_at_its_end_are_empty_and_no_row_has_more_than_th
     assert rows_of("email,plan,First Name\na@example.com\nb@example.com,gold\nc@example.com,,,\n") == [
         FileRow(2, ["a@example.com", "", ""]),
         FileRow(3, ["b@example.com", "gold", ""]),
-        FileRow(4, ["c@example.com", "", "", ""], "has 4 cells, the head has 3"),
+        FileRow(4, ["c@example.com", "", "", ""], "has 4 cells, but the header has 3"),
     ]
 
 

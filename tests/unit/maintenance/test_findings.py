@@ -45,7 +45,7 @@ def test_an_idle_installation_has_none() -> None:
                 "tms_queue_entries": {("live", "email", "uncertain"): 1},
                 "tms_queue_oldest_seconds": {("live", "email", "uncertain"): 7200},
             },
-            Finding("TmsMessagesUncertain", "uncertain whether they arrived: 1 email message, the oldest for 2 h"),
+            Finding("TmsMessagesUncertain", "uncertain: 1 email message, the oldest for 2 h"),
         ),
         (
             {"tms_queue_entries": {("live", "email", "held"): 12}},
@@ -53,15 +53,15 @@ def test_an_idle_installation_has_none() -> None:
         ),
         (
             {"tms_processes": {("sends", "live"): 0}},
-            Finding("TmsProcessMissing", "no process with the role sends shows a sign of life: no message leaves"),
+            Finding("TmsProcessMissing", "no process with the role sends is alive: no message leaves"),
         ),
         (
             {"tms_processes": {("api", "live"): 0}},
-            Finding("TmsApiDown", "no process with the role api shows a sign of life: requests are not answered"),
+            Finding("TmsApiDown", "no process with the role api is alive: requests are not answered"),
         ),
         (
             {"tms_processes": {("webhooks", "silent"): 1}},
-            Finding("TmsProcessSilent", "1 process with the role webhooks fell silent: killed, or hanging"),
+            Finding("TmsProcessSilent", "1 process with the role webhooks fell silent: killed or hanging"),
         ),
         (
             {"tms_events_oldest_seconds": {(): 90_000}, "tms_webhooks": {("behind",): 1}},
@@ -69,7 +69,7 @@ def test_an_idle_installation_has_none() -> None:
         ),
         (
             {"tms_automation_runs": {("late",): 4}},
-            Finding("TmsAutomationsLate", "late: 4 runs of automations"),
+            Finding("TmsAutomationsLate", "late: 4 automation runs"),
         ),
     ],
 )
@@ -90,7 +90,7 @@ def test_what_is_below_its_limit_or_of_a_test_account_is_none() -> None:
     [
         ("", "missing", "the database is not migrated yet, this version needs"),
         ("0033", "older", "the database is at revision 0033, this version needs"),
-        ("9000", "too new", "the database is at revision 9000, this version knows 0034: install a newer one"),
+        ("9000", "too new", "the database is at revision 9000, this version needs 0034: install a newer version"),
         ("1975ea83b712", "foreign", "the database is at revision 1975ea83b712, which this service does not have"),
     ],
 )
@@ -110,8 +110,8 @@ def test_a_schema_on_which_this_code_works_is_none(state: str) -> None:
 
 def test_what_only_this_host_knows_is_found() -> None:
     on_host = HostState({"relay": 2, "other": 0}, journal_bytes=250_000_000)
-    set_aside = "transport relay: 2 senders of this host could hand over nothing and use others instead"
-    journals = "the journals of this host have 250 MB: results do not reach the database"
+    set_aside = "transport relay: 2 senders of this host could not hand over messages and use other transports"
+    journals = "the journals of this host have 250 MB: results are not written to the database"
     assert findings(idle(), redis_up=True, on_host=on_host) == [
         Finding("TmsTransportSetAside", set_aside),
         Finding("TmsJournalGrows", journals),

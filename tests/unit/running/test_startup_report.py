@@ -33,7 +33,7 @@ def test_a_process_reports_its_database_its_transports_and_unknown_variables(
         ),
         (
             "WARNING",
-            "EMAIL_TRANSPORT is no setting of this service, so it is ignored; did you mean EMAIL_TRANSPORT_URL?",
+            "EMAIL_TRANSPORT is not a setting of this service and is ignored; did you mean EMAIL_TRANSPORT_URL?",
         ),
     ]
 

@@ -300,7 +300,7 @@ CONTACT = r"lists[0].contacts[1]"
     [
         ({"name": " "}, "name: must not be empty"),
         ({"name": "x" * 256}, "name: has more than 255 characters"),
-        ({"name": "a\nb"}, "name: holds a control character"),
+        ({"name": "a\nb"}, "name: contains a control character"),
         ({"owner_email": "nobody"}, "owner_email: 'nobody' is not an email address"),
         ({"default_from": {"address": "nobody"}}, "default_from.address: 'nobody' is not an email address"),
         ({"allowed_networks": ["10.0.0.0/8", "10.0.0.1/8"]}, "allowed_networks[1]: 10.0.0.1/8 has host bits set"),
@@ -308,7 +308,10 @@ CONTACT = r"lists[0].contacts[1]"
         ({"time_zone": None}, "time_zone: must be text, not nothing"),
         ({"rate_limit": "fast"}, "rate_limit: 'fast' must be N/second, N/minute, N/hour or off"),
         ({"keys": [{"name": "k"}]}, "keys[0].access_level: is required"),
-        ({"keys": [{"name": "k", "access_level": "root"}]}, "keys[0].access_level: 'root' is none of report, limited"),
+        (
+            {"keys": [{"name": "k", "access_level": "root"}]},
+            "keys[0].access_level: 'root' is not one of report, limited",
+        ),
         (
             {"keys": [{"name": "k", "access_level": "report", "token": "tms_x"}]},
             "keys[0].token: a token is tms_ and at",
@@ -316,7 +319,7 @@ CONTACT = r"lists[0].contacts[1]"
         ({"domains": ["acme.example", "localhost"]}, "domains[1]: 'localhost' is not a domain name"),
         (
             {"sms_senders": [{"address": "ACME", "kind": "name"}]},
-            "sms_senders[0].kind: 'name' is none of virtual_number",
+            "sms_senders[0].kind: 'name' is not one of virtual_number",
         ),
         (
             {"sms_senders": [{"address": "0400", "kind": "number"}]},
@@ -356,7 +359,7 @@ CONTACT = r"lists[0].contacts[1]"
         ),
         (
             {"lists": [{"name": "L", "fields": [{"name": "Odd", "type": "No Such"}]}]},
-            "lists[0].fields[0].type: 'No Such' is none of Email,",
+            "lists[0].fields[0].type: 'No Such' is not one of Email,",
         ),
         (
             {"lists": [{"name": "L", "fields": [{"name": "!!", "type": "State"}]}]},
@@ -364,11 +367,11 @@ CONTACT = r"lists[0].contacts[1]"
         ),
         (
             {"lists": [{"name": "L", "fields": [FIELDS[0], {"name": "Mail", "type": "Email"}]}]},
-            "lists[0].fields[1].type: a list has one field of the type Email",
+            "lists[0].fields[1].type: a list can have only one field of the type Email",
         ),
         (
             {"lists": [{"name": "L", "fields": [{"name": "A b", "type": "State"}, {"name": "a-b", "type": "State"}]}]},
-            "lists[0].fields[1].name: 'a-b' has the key a_b, which is that of the field 'A b' too",
+            "lists[0].fields[1].name: 'a-b' has the key a_b, which is also the key of the field 'A b'",
         ),
         (
             {"lists": [{"name": "L", "fields": [{"name": "A", "type": "State", "options": ["x"]}]}]},
@@ -380,7 +383,7 @@ CONTACT = r"lists[0].contacts[1]"
         ),
         (
             {"lists": [{"name": "L", "fields": [{"name": "A", "type": "Checkbox", "options": ["x,y"]}]}]},
-            "lists[0].fields[0].options[0]: an option of a Checkbox has no comma",
+            "lists[0].fields[0].options[0]: an option of a Checkbox cannot contain a comma",
         ),
         (with_contact(plan="silver"), f"{CONTACT}.plan: plan must be one of the field's options"),
         (with_contact(born="10.12.1985"), f"{CONTACT}.born: born must have the form YYYY-MM-DD"),
@@ -394,20 +397,20 @@ CONTACT = r"lists[0].contacts[1]"
         (with_contact(is_active="yes"), f"{CONTACT}.is_active: The value must be true or false"),
         (with_contact(subscribed=True), f"{CONTACT}.subscribed: The value must be an object"),
         (with_contact(subscribed={"email": None}), f"{CONTACT}.subscribed.email: The value must be true or false"),
-        (with_contact(subscribed={"fax": True}), f"{CONTACT}.subscribed.fax: subscribed.fax is no attribute"),
+        (with_contact(subscribed={"fax": True}), f"{CONTACT}.subscribed.fax: subscribed.fax is not an attribute"),
         (
             with_contact(blocked={"email": True}),
-            f"{CONTACT}.blocked: blocked is no attribute of the list's contacts: email, mobile,",
+            f"{CONTACT}.blocked: blocked is not an attribute of the contacts. Attributes: email, mobile,",
         ),
         (with_contact(email="nobody"), f"{CONTACT}.email: email must be an email address"),
         (
             with_contact(email=None, mobile="61411111111"),
-            f"{CONTACT}.email: email is required: contacts of this list are found by it",
+            f"{CONTACT}.email: email is required, because it identifies the contacts of this list",
         ),
-        (with_contact(email="A@example.com"), f"{CONTACT}.email: an earlier element of this request has it already"),
+        (with_contact(email="A@example.com"), f"{CONTACT}.email: an earlier element of this request already has it"),
         (
             {"lists": [{"name": "L", "fields": [FIELDS[2]], "contacts": [{"first_name": "A"}]}]},
-            "lists[0].contacts[0]: the list has neither an Email nor",
+            "lists[0].contacts[0]: the list has no Email or",
         ),
         (
             {
@@ -425,8 +428,8 @@ CONTACT = r"lists[0].contacts[1]"
             {"unsubscribers": [{"email": "B@example.com"}], **with_contact(subscribed={"email": True})},
             f"{CONTACT}.subscribed.email: is true, but the file names the address under unsubscribers",
         ),
-        ({"messages": [{"name": "M", "type": "fax"}]}, "messages[0].type: 'fax' is none of email, sms"),
-        ({"messages": [{"name": "M\x9b2J", "type": "email"}]}, "messages[0].name: holds a control character"),
+        ({"messages": [{"name": "M", "type": "fax"}]}, "messages[0].type: 'fax' is not one of email, sms"),
+        ({"messages": [{"name": "M\x9b2J", "type": "email"}]}, "messages[0].name: contains a control character"),
         ({"messages": [{"name": " ", "type": "email"}]}, "messages[0].name: must not be empty"),
         (
             {"messages": [{"name": "M", "type": "sms", "body_html": "<p>"}]},
@@ -535,7 +538,7 @@ def test_a_number_of_another_account_is_refused_unless_it_is_shared(services: Se
     sender = {"address": new_mobile(), "kind": "virtual_number"}
     load(services, file, {"name": name, "sms_senders": [sender]})
     second = {"name": f"{name} two", "sms_senders": [sender]}
-    with pytest.raises(SeedError, match=rf"sms_senders\[0\]\.address: the number \d+ is that of the account '{name}'"):
+    with pytest.raises(SeedError, match=rf"sms_senders\[0\]\.address: the number \d+ belongs to the account '{name}'"):
         load(services, file, second)
     second["sms_senders"] = [{**sender, "shared": True}]
     assert load(services, file, second).changes == 2

@@ -106,7 +106,7 @@ def test_two_loads_at_the_same_moment_create_everything_once(services: Services,
     with ThreadPoolExecutor() as pool:
         done = set(pool.map(lambda _: load_once(), range(2)))
     assert "loaded" in done
-    assert done <= {"loaded", "another process wrote the same rows at this moment; load the file again"}
+    assert done <= {"loaded", "another process wrote the same rows at the same time; load the file again"}
     assert load_seed(services, file).changes == 0
     assert len(rows(services, Contact, name, "id")) == 50
     assert len(rows(services, ApiKey, name, "id")) == 1
@@ -219,7 +219,7 @@ def test_more_contacts_than_one_batch_are_loaded(services: Services, file: Path,
     assert load(services, file, account).accounts[0].created["contact"] == 2100
     assert load(services, file, account).changes == 0
     contacts[2050]["email"] = "P3@example.com"
-    message = r"lists\[0\]\.contacts\[2050\]\.email: contact \d+ of this list has it already\.$"
+    message = r"lists\[0\]\.contacts\[2050\]\.email: contact \d+ of this list already has it\.$"
     with pytest.raises(SeedError, match=message):
         load(services, file, account)
 

@@ -30,7 +30,7 @@ def refusal(data: Any) -> str:
     ("data", "message"),
     [
         ([], "must be a mapping, not a list"),
-        ({"acounts": []}, "acounts: is unknown here; known are accounts, transports, routes"),
+        ({"acounts": []}, "acounts: is unknown here; known: accounts, transports, routes"),
         ({"accounts": {}}, "accounts: must be a list, not a mapping"),
         ({"accounts": ["Acme"]}, "accounts[0]: must be a mapping, not text"),
         ({"accounts": [{}]}, "accounts[0].name: is required"),
@@ -75,7 +75,7 @@ def test_an_error_names_the_path_from_the_root(data: Any, message: str) -> None:
         ),
         (
             {"blocked": [{"email": "a@b.c", "list": "L"}]},
-            "blocked[0].list: is unknown here; known are email, mobile, reason",
+            "blocked[0].list: is unknown here; known: email, mobile, reason",
         ),
         ({"lists": [{"name": "L", "fields": [{"name": "Email"}]}]}, "lists[0].fields[0].type: is required"),
         (
@@ -102,7 +102,7 @@ def test_all_errors_of_a_file_are_shown_a_line_each() -> None:
         "accounts[0].keys[0].expires: must be a date such as 2027-01-31, not 'soon'",
         "accounts[0].keys[1].name: is required",
         "accounts[0].automations[0]: must be a mapping, not a list",
-        f"accounts[0].rate: is unknown here; known are {', '.join((*ACCOUNT.required, *ACCOUNT.optional))}",
+        f"accounts[0].rate: is unknown here; known: {', '.join((*ACCOUNT.required, *ACCOUNT.optional))}",
         "accounts[1].name: is required",
         "routes[0].transports: is required",
     ]

@@ -78,13 +78,13 @@ def test_a_package_that_cannot_be_loaded_is_named(install: Callable[[str], None]
         (
             email_transport,
             "imap://h",
-            "unknown transport imap://; available are file://, smtp://, smtps:// and those of installed packages",
+            "unknown transport imap://; known: file://, smtp://, smtps:// and schemes of installed packages",
         ),
         (
             sms_transport,
             "smtp://h",
-            "unknown transport smtp://; available are file://, kannel+http://, kannel+https://, smpp://, smpps:// and "
-            "those of installed packages",
+            "unknown transport smtp://; known: file://, kannel+http://, kannel+https://, smpp://, smpps:// and "
+            "schemes of installed packages",
         ),
         (sms_transport, "smpp://h", "smpp://h: written smpp://user:password@host:2775"),
         (sms_transport, "smpp://u:secret@h?bind=x", "smpp://h: bind is transceiver or transmitter"),
