@@ -51,7 +51,7 @@ def asked(browser: Browser, query: str = "state=failed") -> str:
 
 
 def make_due(tenant: Tenant) -> None:
-    """As if the time to undo it had passed."""
+    """Makes every bulk action of the account due, as if the time to undo it had passed."""
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
 
@@ -285,7 +285,7 @@ def is_free(database: Database) -> bool:
 
 
 def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is read in parts, up to a maximum, and only what the reader may see is in it."""
+    """The file is read in parts, up to a maximum. It has only what its reader may see."""
     monkeypatch.setattr("blueprints.console.messages.FILE_ROWS", 10)
     monkeypatch.setattr("app.console.messages.MAX_EXPORTED_MESSAGES", 40)
     addresses = [f"p{number:02}@example.com" for number in range(35)]

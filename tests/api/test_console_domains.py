@@ -250,7 +250,7 @@ def test_of_two_accounts_that_prove_a_domain_one_has_each_host(
 
 
 def test_of_claims_at_the_same_time_one_wins(tenant: Tenant, other_tenant: Tenant) -> None:
-    """Of a host that both could have, and of a number."""
+    """Two accounts claim a host that both could have, and a number, at the same time."""
     name, number = new_domain(), new_mobile()
     form = {"address": number, "kind": "number", "list": "", "rate": ""}
     paths = {browser_tenant.id: add(manager(browser_tenant), name) for browser_tenant in (tenant, other_tenant)}

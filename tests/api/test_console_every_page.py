@@ -31,7 +31,7 @@ INSTALLATION_PAGES = frozenset(f"{HOME}{rule}" for rule in ("/accounts", "/accou
 PAGES_OF_ALL_ACCOUNTS = INSTALLATION_PAGES | {
     f"{HOME}{rule}" for rule in ("", "/day.csv", "/queues", "/queues/pauses", "/sign-out")
 }
-"""With the pages and forms of one account or of all of them."""
+"""Pages without an account, and those that show one account or all of them."""
 WITHOUT_FILTERS = frozenset(
     f"{HOME}{rule}"
     for rule in (
@@ -142,7 +142,7 @@ def pages(app: Flask) -> list[Page]:
 
 @pytest.fixture
 def owned(pages: list[Page]) -> list[Page]:
-    """Those with what belongs to an account in their path."""
+    """Pages with a path parameter that belongs to an account."""
     return [page for page in pages if page.names and not set(page.names) <= INSTALLATION_PARAMETERS]
 
 
@@ -274,7 +274,7 @@ def test_an_operator_of_several_accounts_chooses_one(estate: Estate, pages: list
 
 @each("wrong", ["0", "x", "9" * 30])
 def test_an_account_that_is_not_there_is_not_found(estate: Estate, pages: list[Page], wrong: str) -> None:
-    """But it has had as little in the last hours as any account without messages."""
+    """The file of the last hours is not checked: it is as empty as that of any account without messages."""
     for page in pages:
         if page.method == "GET" and not page.names and page.rule not in {*INSTALLATION_PAGES, f"{HOME}/day.csv"}:
             answer = estate.sessions[OPERATOR].get(f"{page.rule}?account={wrong}")

@@ -61,7 +61,7 @@ def test_groups_are_found_by_the_query_language(tenant: Tenant, rows: Rows) -> N
 
 
 def test_a_report_has_the_shares_of_its_counters(tenant: Tenant, rows: Rows) -> None:
-    """Of what was sent, or of what was delivered; of nothing there is no share."""
+    """A share is one of the messages sent, or of those delivered. Where there are none, no share is shown."""
     group_id = new_group(rows, sent=200, failed_contacts=1, bounced=19, delivered=180, opened=90, clicked=9)
     page = words(signed_in(tenant, "report").get(f"{PATH}/{group_id}"))
     assert "sent 200 100.0 % failed 1 0.5 % bounced 19 9.5 % delivered 180 90.0 %" in page
@@ -98,7 +98,8 @@ def test_the_latest_messages_tell_reasons_links_devices_and_countries(tenant: Te
 
 
 def test_two_groups_are_shown_side_by_side(tenant: Tenant, rows: Rows) -> None:
-    """Of the same account; anything else is refused, and the first one is shown alone."""
+    """Both groups must be groups of the account. Any other second group is refused, and the first one is shown
+    alone."""
     first, second = new_group(rows, sent=10, delivered=5), new_group(rows, sent=20, delivered=5)
     browser = signed_in(tenant)
     page = words(browser.get(f"{PATH}/{first}?beside={second}"))

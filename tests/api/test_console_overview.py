@@ -68,7 +68,7 @@ def test_it_says_what_is_wrong(tenant: Tenant) -> None:
 
 
 def test_a_relay_that_refuses_everything_needs_attention(tenant: Tenant) -> None:
-    """With a link to the messages that bounced before it was noticed, all of which can be retried there."""
+    """A link leads to the messages that bounced before the refusal was noticed. All of them can be retried there."""
     moment = now()
     tenant.add(
         RelayRefusal, transport="default", reply="554 5.7.1 Relay access denied", domains={}, bounced=1, failures=1,

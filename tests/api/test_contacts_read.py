@@ -351,7 +351,7 @@ def test_flags_are_shown(tenant: Tenant, customers: int, flagged: dict[str, int]
 
 
 def test_blocking_is_per_account_and_ignores_case(tenant: Tenant, other_tenant: Tenant, customers: int) -> None:
-    """It also changes the time of modification, perhaps to a later second."""
+    """Blocking a contact changes its time of modification as well, perhaps to a later second."""
 
     def described(shown_contact: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in shown_contact.items() if name != "last_modified_time"}

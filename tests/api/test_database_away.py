@@ -84,7 +84,7 @@ def test_requests_to_a_hanging_database_get_503_and_work_after_it_resumes(
 def test_the_pixel_is_an_image_under_every_host_while_the_database_hangs(
     own_sends: SendsApi, own_postgres: OwnPostgres
 ) -> None:
-    """Whose the host is can wait: an open harms nobody, and is recorded later."""
+    """The account of the host need not be known at once: an open harms nobody, and it is recorded later."""
     own_sends.send(own_sends.email())
     (recipient,) = own_sends.rows(Recipient)
     token = recipient_token(own_sends.tenant.services.settings.secret_key, OPEN_PURPOSE, recipient.id)

@@ -112,7 +112,7 @@ def state_of_database(settings: Settings, database_url: str) -> tuple[int, str]:
 
 
 def test_a_server_that_refuses_writes_is_not_ready(settings: Settings, own_postgres: OwnPostgres) -> None:
-    """Such as a standby after a switch, or a server in read-only mode."""
+    """A standby after a switch refuses writes, as does a server in read-only mode."""
     name = make_url(own_postgres.url).database
     assert state_of_database(settings, own_postgres.url) == (200, "ok")
     own_postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on;")
@@ -148,7 +148,7 @@ PROCESSES = [
 def test_no_process_starts_with_a_schema_of_another_version(
     tmp_path: Path, revision: str | None, modules: list[list[str]]
 ) -> None:
-    """It reports the reason in one line."""
+    """Each process reports the reason in one line."""
     database = f"sqlite:///{tmp_path}/tms.sqlite3"
     if revision:
         upgrade(database)

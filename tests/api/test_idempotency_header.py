@@ -225,7 +225,8 @@ def abandon(tenant: Tenant, key: str) -> None:
 def test_a_stalled_request_that_lost_its_key_does_nothing(
     tenant: Tenant, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It resumes between its claim and its work, after a later request has done the same."""
+    """The request stalls after it has claimed its key. It resumes after a later request with that key has done the
+    work."""
     key, body, later = unique("key"), {"first_name": "Ann"}, list[TestResponse]()
     transact = Database.transact
 
@@ -324,8 +325,9 @@ def stored_fingerprint(tenant: Tenant, key: str, change_to: str | None = None) -
 def test_nobody_can_guess_secret_values_from_the_fingerprint_of_their_request(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is keyed by SECRET_KEY, and recognised when that was rotated. Those of other requests are as processes of
-    earlier releases know them, and one that such a process has stored is recognised."""
+    """The fingerprint of a request with secret values is keyed by SECRET_KEY, and is recognised after SECRET_KEY was
+    rotated. The fingerprints of other requests are the ones that earlier releases know. One that an earlier release has
+    stored is recognised."""
     sends = SendsApi(tenant)
     secret = sends.email(secret_values=["code"], recipients=[{"email": new_email(), "code": "482913"}])
     plain, keys = sends.email(), (unique("key"), unique("key"))
@@ -354,7 +356,8 @@ def test_nobody_can_guess_secret_values_from_the_fingerprint_of_their_request(
 def test_a_request_waits_for_sqlites_file_only_once(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not wait once more to give its key back, which is free when the request has ended."""
+    """A request that gives up does not wait once more to give its key back. The key is free when the request has
+    ended."""
     monkeypatch.setattr("app.db.engine.BUSY_TIMEOUT_MS", 100)
     file = migrated_file(tmp_path / "tms.sqlite3")
     with (

@@ -29,7 +29,7 @@ from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, un
 
 SCOPED = {table.name for table in Base.metadata.tables.values() if "account_id" in table.columns}
 LIST_TABLES = {"contacts", "list_fields"}
-"""Their rows are found through their list, which is looked up for the account first."""
+"""Tables whose rows are found through their list. The list is looked up for the account first."""
 
 TABLES_WITHOUT_ACCOUNT = {"api_keys"}
 """A key is looked up by its hash: the account is what the request learns from it."""

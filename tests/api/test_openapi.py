@@ -81,7 +81,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def test_it_describes_every_endpoint_and_nothing_else(app: Flask, document: dict[str, Any]) -> None:
-    """But the pages of the console, which are for people."""
+    """The console is left out: its pages are for people."""
     endpoints = {
         (method, re.sub(r"<(?:\w+:)?([^>]*)>", r"{\1}", rule.rule))
         for rule in app.url_map.iter_rules()
@@ -191,8 +191,8 @@ class Estate:
     tenant: Tenant
     described: BaseSchema
     loose: BaseSchema
-    """As described, but nothing is required and times have any form: for responses that `fields` has narrowed, or whose
-    times have the offset of `_tz`."""
+    """The description of the application with nothing required and with times of any form. It fits responses that
+    `fields` has narrowed, and times with the offset of `_tz`."""
     ids: dict[str, Any]
 
 
@@ -337,7 +337,7 @@ ROUNDS = hypothesis_settings(
 
 @pytest.fixture
 def on_sqlite(redis_url: str) -> Iterator[Estate]:
-    """The same as `estate`, on SQLite."""
+    """An account like that of `estate`, on SQLite."""
     with short_folder() as folder:
         settings = test_settings(folder, DATABASE_URL=migrated_file(folder / "tms.sqlite3"), REDIS_URL=redis_url)
         with app_with(settings) as app:
@@ -358,11 +358,12 @@ def check_answer(estate: Estate, case: Case[Any], with_ids: bool) -> None:
 def test_generated_requests_get_described_answers(
     settings: Settings, estate: Estate, on_sqlite: Estate, mode: GenerationMode
 ) -> None:
-    """Both valid and invalid requests: never a failure, never an answer that the description does not contain.
-    `make fuzz` makes many more up.
+    """Neither a valid nor an invalid request causes a failure, or an answer that is not described. `make fuzz` makes up
+    many more requests.
 
-    Making a request up costs far more than answering it, so each valid one goes to both databases. The invalid ones to
-    PostgreSQL alone: what is refused never gets to a database, and what is not meets the stricter of the two.
+    It takes far longer to make up a request than to answer it, so each valid one goes to both databases. Invalid ones
+    go to PostgreSQL alone: a request that is refused never gets to a database, and one that is accepted after all meets
+    the stricter of the two.
     """
     if settings.database_url.startswith("sqlite"):
         pytest.skip("the requests are those on PostgreSQL")

@@ -67,7 +67,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def key() -> Amazon:
-    """Its key takes a moment to make."""
+    """One stand-in for Amazon serves the whole module, because its key takes a moment to make."""
     return Amazon()
 
 
@@ -277,13 +277,13 @@ def test_mailgun_names_a_mail_by_its_message_id_too(relay: Client, sent: SentMai
 
 
 def post_once(relay: Client, message: dict[str, Any]) -> TestResponse:
-    """As Amazon SNS posts it: JSON under a content type of plain text."""
+    """Posts a message as Amazon SNS does: as JSON under a content type of plain text."""
     headers = {"Content-Type": "text/plain; charset=UTF-8", "x-amz-sns-message-type": str(message.get("Type"))}
     return relay.request("POST", "/inbound/ses", data=json.dumps(message).encode(), headers=headers)
 
 
 def post(relay: Client, message: dict[str, Any]) -> TestResponse:
-    """As often as Amazon SNS does, which repeats what is answered by 503."""
+    """Posts a message as often as Amazon SNS does, which repeats it while the answer is 503."""
     answers = [post_once(relay, message)]
 
     def is_taken() -> bool:

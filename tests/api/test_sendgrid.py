@@ -94,7 +94,7 @@ def test_a_dropped_event_is_a_temporary_bounce(relay_client: Client, rows: Rows,
 
 
 def test_a_bounce_of_the_type_blocked_is_temporary(relay_client: Client, rows: Rows, sent: Any) -> None:
-    """With this type the server refused the sender, whatever its status says about the address."""
+    """The type `blocked` means that the server refused the sender, whatever the status says about the address."""
     relay_client.post(PATH, [event(sent, "bounce", type="blocked", reason="550 5.7.1 bad reputation", status="5.7.1")])
     assert (rows.recipient(sent.id).state, blocked(rows)) == ("bounced", [])
     assert events_of(rows)[0]["is_temporary_bounce"] is True

@@ -336,7 +336,7 @@ def test_contacts_of_other_lists_are_not_used(sends: SendsApi) -> None:
 
 
 def test_a_recipient_by_contact_id_is_queued_without_an_address(sends: SendsApi) -> None:
-    """Its address is read at delivery."""
+    """The address of the contact is read at delivery."""
     existing = sends.tenant.new_contact(sends.list_id, email=new_email(), mobile=new_mobile())
     row = sends.send(sends.email(recipients=[{"contact_id": existing["id"]}])).recipient
     assert (row.contact_id, row.email, row.mobile, row.reason) == (existing["id"], None, None, None)

@@ -81,7 +81,7 @@ def test_an_unknown_mobile_becomes_a_contact(sends: SendsApi) -> None:
 
 @pytest.mark.parametrize("fields", [PLAIN_FIELDS, MOBILE_ONLY])
 def test_a_known_mobile_is_matched(sends: SendsApi, fields: tuple[tuple[Any, ...], ...]) -> None:
-    """Also in a list whose identifier is the email (docs/sending.md#recipients)."""
+    """A mobile is matched even in a list whose identifier is the email (docs/sending.md#recipients)."""
     list_id = sends.tenant.add_list(fields=fields)
     contact = sends.tenant.new_contact(list_id, mobile=new_mobile(), first_name="Stored")
     body = sends.sms(list_id=list_id, recipients=[{"mobile": contact["mobile"]}])
@@ -181,7 +181,8 @@ def test_unsubscribe_type_is_required_for_a_virtual_number(sends: SendsApi) -> N
 
 @pytest.mark.parametrize("kind", ["number", "alphanumeric"])
 def test_unsubscribe_type_with_other_senders(sends: SendsApi, kind: str) -> None:
-    """It may be absent, `none` is accepted, and the other types require a number that can be replied to."""
+    """`unsubscribe_type` may be absent, and `none` is accepted. The other types require a number that can be replied
+    to."""
     address = {"number": new_mobile(), "alphanumeric": "ACME"}[kind]
     sends.tenant.add_sender(address, kind)
     body = sends.sms(from_address=address)

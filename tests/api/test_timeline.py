@@ -75,7 +75,7 @@ def test_a_queued_recipient(sends: SendsApi) -> None:
 
 
 def test_a_text_message_without_a_list_has_fewer_links(sends: SendsApi) -> None:
-    """It refers to neither list nor contact nor message."""
+    """A text message without a list has no link to a list, a contact or a message."""
     sent = sends.send(sends.sms(list_id=None, recipients=[{"mobile": new_mobile()}]))
     recipient_body = get(sends.tenant, sent.recipient.uuid)
     assert (recipient_body["type"], recipient_body["open_type"], recipient_body["mobile"]) == (
@@ -144,7 +144,7 @@ def test_a_key_without_contact_view_sees_states_and_times_only(sends: SendsApi) 
 
 
 def test_names_of_the_installation_are_hidden_from_every_key(sends: SendsApi) -> None:
-    """Also in steps that were written before they were redacted at the time of writing."""
+    """They are hidden even in steps that an earlier release wrote without redacting them."""
     row = sends.send(sends.email()).recipient
     folder = sends.tenant.services.settings.data_dir
     add_step(sends.tenant, row.id, "2026-01-31T10:00:00+00:00", "sent", f"written to {folder}/mail")

@@ -107,7 +107,7 @@ def mail(tenant: Tenant, anon: Client) -> Mail:
 
 
 def test_the_pixel_counts_an_open(mail: Mail) -> None:
-    """It is an image that must not be cached."""
+    """The pixel is an image that must not be cached."""
     response = mail.open(User_Agent=IPHONE)
     assert (response.status_code, response.mimetype) == (200, "image/gif")
     assert response.data.startswith(b"GIF89a")
@@ -158,7 +158,7 @@ def test_a_link_redirects_to_its_target_and_counts_as_an_open(mail: Mail, link_t
     ],
 )
 def test_a_link_redirects_exactly_to_the_url_as_written(mail: Mail, url: str) -> None:
-    """Also to one that URL parsers do not accept."""
+    """A visitor is redirected even to a URL that URL parsers do not accept."""
     response = mail.click(url)
     assert (response.status_code, response.headers["Location"]) == (302, url)
 
@@ -203,7 +203,7 @@ def test_later_opens_and_clicks_are_reported_but_not_counted(mail: Mail) -> None
     ("method", "headers"), [("GET", {"User_Agent": BOT}), ("HEAD", {}), ("GET", {"Sec_Purpose": "prefetch"})]
 )
 def test_visits_of_machines_are_not_counted(mail: Mail, method: str, headers: dict[str, str]) -> None:
-    """They are in the timeline only."""
+    """Visits of machines appear in the timeline only."""
     assert mail.open(method, **headers).status_code == 200
     for _ in range(2):
         assert mail.click(method=method, **headers).headers["Location"] == URL
@@ -213,7 +213,7 @@ def test_visits_of_machines_are_not_counted(mail: Mail, method: str, headers: di
 
 
 def test_events_of_machines_are_sent_to_accounts_that_want_them(mail: Mail) -> None:
-    """They say so, and are not counted either."""
+    """An event of a machine says that it is one, and is not counted."""
     with mail.rows.services.database.write() as transaction:
         transaction.execute(update(Account).where(Account.id == mail.rows.account_id).values(machine_events=True))
     mail.open(User_Agent=BOT)
@@ -271,7 +271,7 @@ def test_a_forged_token_does_not_redirect(mail: Mail, anon: Client, token: str) 
 
 
 def test_links_of_a_deleted_recipient(mail: Mail) -> None:
-    """They still redirect where the token contains the target."""
+    """A link still redirects where its token contains the target."""
     send_id = mail.row.send_id
     with mail.rows.services.database.write() as transaction:
         transaction.execute(delete(Send).where(Send.id == send_id))

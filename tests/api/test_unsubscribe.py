@@ -99,7 +99,8 @@ def test_a_message_without_a_list_unsubscribes_from_the_account(tenant: Tenant, 
 
 
 def test_a_recipient_by_contact_id_has_the_address_of_the_contact(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """Also before the outcome is written, while the row has no address."""
+    """The address is that of the contact even before the outcome is written, while the recipient's row has no
+    address."""
     mobile, list_id = new_mobile(), rows.add_list()
     contact_id = rows.add_contact(list_id, None, mobile)
     (recipient_id,) = rows.add_send([{"contact_id": contact_id}], type="sms", list_id=list_id)
@@ -252,7 +253,7 @@ def test_the_page_has_the_language_of_the_browser(
 
 
 def test_errors_have_the_language_of_the_browser(anon: Client) -> None:
-    """Of links that do not exist, and of requests that no link makes."""
+    """A link that does not exist is refused in the language of the browser, and so is a request that no link makes."""
     german = {"Accept-Language": "de"}
     assert "Dieser Link funktioniert nicht" in anon.get("/u/nonsense", headers=german).text
     assert "Dieser Link funktioniert nicht" in anon.get("/c/nonsense", headers=german).text
@@ -265,7 +266,8 @@ def test_errors_have_the_language_of_the_browser(anon: Client) -> None:
 def test_the_page_has_the_brand_of_the_account(
     tenant: Tenant, rows: Rows, anon: Client, colour: str, text_colour: str
 ) -> None:
-    """Its name, escaped, and its colour with a text that can be read on it, in a style that the policy allows."""
+    """The page shows the brand's name, escaped. Its colour is in a style that the policy allows, with a text colour
+    that can be read on it."""
     with tenant.services.database.write() as transaction:
         account = transaction.get_one(Account, tenant.id)
         update_account(transaction, account, {"brand_name": " Müller & Co ", "brand_colour": colour})
