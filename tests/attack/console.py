@@ -42,7 +42,7 @@ class Page:
 
     @property
     def name(self) -> str:
-        """As in a request line."""
+        """The method and the rule, as in a request line."""
         return f"{self.method} {self.rule}"
 
     @property
@@ -56,7 +56,7 @@ class Page:
         return PUBLIC in self.scopes
 
     def path(self, values: Mapping[str, Any]) -> str:
-        """Its path with these values."""
+        """The path of the page with these values of its parameters."""
         return PARAMETER.sub(lambda match: quote(str(values[match[1]]), safe=""), self.rule)
 
 
@@ -129,13 +129,13 @@ class Console:
 
     @property
     def origin(self) -> str:
-        """Its own, as browsers write it."""
+        """The origin of the service, as browsers write it."""
         parts = urlsplit(self.on.services.settings.public_url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def cookie_name(self) -> str:
-        """That of its sessions."""
+        """The name of the cookie that holds a session."""
         return SECURE_COOKIE if self.on.strict else PLAIN_COOKIE
 
     def browser(self, cookie: str | None = None) -> Browser:

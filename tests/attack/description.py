@@ -12,7 +12,7 @@ METHODS = ("get", "post", "patch", "put", "delete")
 PAGE_PARAMETERS = frozenset({"limit", "offset", "cursor", "fields", "_tz", "expand", "filters"})
 """Parameters of collections that are no filters."""
 Path = tuple[str | int, ...]
-"""Of a value in a body: names of members and indexes of elements."""
+"""The path of a value in a body: names of members and indexes of elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """As in a request line."""
+        """The method and the path, as in a request line."""
         return f"{self.method} {self.path}"
 
     @property

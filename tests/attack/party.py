@@ -234,7 +234,7 @@ class Party:
             transaction.add(BulkAction(account_id=account_id, **texts, **times, **counts))
 
     def _add_pause(self, on: Stage) -> None:
-        """One of a domain to which nothing is sent."""
+        """Pauses a domain to which nothing is sent."""
         with on.services.database.write() as transaction:
             account_id = transaction.scalar(select(Account.id).where(Account.name == self.name))
             texts = {"kind": "domain", "domain": f"nobody.{self.domain}", "paused_by": self.name}

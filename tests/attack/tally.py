@@ -33,7 +33,7 @@ class Row:
     faults: list[str] = field(default_factory=list)
 
     def cells(self) -> tuple[str, ...]:
-        """As in the table."""
+        """The cells of the row in the table."""
         counts = (f"{self.cases[name]:,}" if name in self.cases else "" for name in COLUMNS)
         return (self.family, self.attack, *counts, f"{len(self.faults):,}" if self.faults else "none")
 

@@ -107,7 +107,8 @@ def wrong(mail: Mail, domain: str) -> Iterator[str]:
 
 
 def wrong_to_a_reader(mail: Mail, domain: str) -> Iterator[str]:
-    """The same in what a mail program makes of it. Raises `ValueError` for addresses with line ends."""
+    """What a mail program reads in a mail that its sender cannot have meant. Raises `ValueError` for addresses with
+    line ends."""
     parsed = parsed_mail(mail)
     sender = parsed["From"].addresses
     if [address.domain for address in sender] != [domain] or len(parsed["To"].addresses) != 1:
@@ -118,7 +119,7 @@ def wrong_to_a_reader(mail: Mail, domain: str) -> Iterator[str]:
 
 
 def parsed_mail(mail: Mail) -> EmailMessage:
-    """As a mail program reads it."""
+    """The mail as a mail program reads it."""
     return email.message_from_bytes(mail.content, policy=email.policy.default)
 
 

@@ -86,7 +86,7 @@ def limited(on: Stage) -> Iterator[Case]:
 
 
 def pages(on: Stage) -> Iterator[Case]:
-    """The same of who is signed in to the console."""
+    """Pages of the console beyond the rate limit are refused, and say when to come again."""
     with requests.Session() as browser:
         form, headers = {"key": token_of(FLOODING, "report")}, {"Sec-Fetch-Site": "same-origin"}
         browser.post(f"{on.base}/console/sign-in", form, headers=headers, allow_redirects=False, timeout=60)
