@@ -20,8 +20,8 @@ SMALL = """[...document.querySelectorAll('button, input:not([type=hidden]), sele
 
 
 def faults_of(watched: WatchedPage, name: str) -> list[str]:
-    """Of the page that is open, which is not loaded again: the answer to a form is there only once. With less motion,
-    so that no colour is on its way from one scheme to the other."""
+    """What is wrong with the page that is open. The page is not loaded again, because the answer to a form is there
+    only once. Motion is reduced, so that no colour is still changing from one scheme to the other."""
     page, faults = watched.page, []
     for width, height in SCREENS:
         page.set_viewport_size({"width": width, "height": height})

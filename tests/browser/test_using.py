@@ -12,7 +12,7 @@ from tests.support.servers import wait_until
 
 @pytest.fixture
 def signed_in(watched: WatchedPage) -> WatchedPage:
-    """With a key of the level `standard`."""
+    """A page of the console whose user is signed in with a key of the level `standard`."""
     watched.enter("standard")
     return watched
 
