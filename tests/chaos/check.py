@@ -192,7 +192,7 @@ def _shown_otherwise(facts: Facts) -> list[str]:
 
 
 def _without_values(seen: RoundRecord, facts: Facts) -> list[str]:
-    """Of contacts that are still there."""
+    """Contacts that are still there, but without the value that was written last."""
     return [
         f"{address} is {facts.values[account, address]}, not {name}"
         for (account, address), name in seen.values.items()

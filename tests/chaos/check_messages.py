@@ -65,7 +65,7 @@ def _kept(seen: RoundRecord) -> dict[str, str]:
 
 
 def _broken_forgetting(seen: RoundRecord, facts: Facts) -> Broken:
-    """Those who were forgotten are gone, their messages have ended, and nobody else has lost the address."""
+    """People who were forgotten are gone and their messages have ended. Nobody else has lost the address."""
     there = {person.address for person in facts.people}.union(*facts.contacts.values())
     yield "forgotten people that are still there", sorted(seen.forgotten & there)
     theirs = {seen.accepted.get(address) for address in seen.forgotten}

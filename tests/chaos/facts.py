@@ -49,7 +49,7 @@ class Person:
     steps: tuple[str, ...]
     """Since it was queued, or requeued by an operator."""
     subject: str = SUBJECT
-    """Of a recipient of an automation the name of its step."""
+    """The subject of the mail. For a recipient of an automation, it is the name of the step."""
     earlier: tuple[str, ...] = ()
     """The steps before it was requeued."""
 

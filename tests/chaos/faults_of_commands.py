@@ -35,13 +35,13 @@ from tests.support.next_release import CONTRACTED, copy_code, write_next_migrati
 from tests.support.servers import wait_until
 
 ROWS = 2500
-"""Of the file that is imported: several transactions."""
+"""Rows of the file that is imported, which take several transactions."""
 SLOWLY = 4.0
 """Commands take long on a busy machine."""
 REFUSED = 60
 """Texts that a gateway refuses, at least."""
 MOST_KILLS = 6
-"""Of the worker of bulk actions; the launcher starts it again more slowly each time."""
+"""How often the worker of bulk actions is killed at most. The launcher starts it again more slowly each time."""
 RESTARTED = Limits(cuts_requests=True, accepting=RESTART, sending=RESTART)
 
 

@@ -43,7 +43,7 @@ GARBAGE = (
         b"\0" * 40,
     ),
 )
-"""Of Redis: answers of other types, errors, and what is none."""
+"""What a broken Redis answers: replies of other types, errors, and bytes that are no reply."""
 
 
 class Cut(Exception):

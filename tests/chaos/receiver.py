@@ -93,7 +93,8 @@ class Handler(BaseHTTPRequestHandler):
         return status
 
     def _claims(self, body: bytes, header: str) -> dict[str, Any] | None:
-        """Those of a valid signature. Its times say nothing once the clock of the service was stepped."""
+        """The claims of a signature, or None unless it is valid. Once the clock of the service was stepped, the times
+        in the claims are ignored."""
         if not self.clock.exists():
             return verify(body, header, self.secrets)
         token = header.split(",", maxsplit=1)[0]

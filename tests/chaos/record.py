@@ -21,7 +21,7 @@ MailStep = Literal["taken", "refused", "deferred", "confirmed", "quit", "lost", 
 ended it without QUIT or UNBIND, or with `cut` if the relay or the gateway did."""
 
 SUBJECT = "A subject"
-"""Of all mails but those of automations; it also stands for the one that texts do not have."""
+"""The subject of all mails except those of automations. It also stands for the subject that texts do not have."""
 LONG = " and of all the words that make a text long" * 4 + " until its end."
 """Follows the first sentence of a text that takes two parts."""
 WEBHOOK_SPACING = 1.0
@@ -161,7 +161,7 @@ def is_whole_text(text: str, mobile: str) -> bool:
 
 
 def digest(contents: Iterable[bytes]) -> str:
-    """Of the attachments of a mail, in any order; empty if there are none."""
+    """The digest of the attachments of a mail, in any order; empty if there are none."""
     each = sorted(hashlib.sha256(content).hexdigest() for content in contents)
     return hashlib.sha256(" ".join(each).encode()).hexdigest() if each else ""
 

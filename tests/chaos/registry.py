@@ -59,7 +59,7 @@ class Fault:
     with_automations: bool = False
     """Whether contacts enter automations."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of the service, besides the usual ones."""
+    """Settings of the service besides the usual ones."""
     hook: str = ""
     """The names of hooks (hooks.py) in all processes of the service, with commas between them."""
     at_end: Callable[[Stage], None] | None = None

@@ -44,7 +44,7 @@ SENDERS, CONNECTIONS = 2, 2
 OTHERS = 3
 """Processes besides senders and the API: the workers of webhooks and of automations, and the scheduler."""
 MOST_KILLS = 10
-"""Of a command, before it must have ended."""
+"""How often a command is killed at most, before it must have ended."""
 PROXIED = {"database": "DATABASE_URL", "redis": "REDIS_URL"}
 """What a proxy may be in front of -> the setting with its URL."""
 BOUND_BY_MODES = ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override")
@@ -118,7 +118,7 @@ class Stage:
         """The moments at which processes were killed or suspended."""
         self.killed_commands: list[str] = []
         self.complaints: list[str] = []
-        """Of the fault, found while it happens."""
+        """What the fault itself finds wrong while it happens."""
         self.forgotten: list[str] = []
         """Addresses of people."""
         self.services: Services
@@ -414,7 +414,7 @@ def _number(name: str) -> str:
 
 
 def _urls(postgres: PostgresProcess | None, proxied: str, kept: contextlib.ExitStack) -> dict[str, str]:
-    """Those of a new database of the server, and of a Redis of its own where one is to be behind a proxy."""
+    """The URLs of a new database of the server, and of a new Redis where a proxy is to be in front of it."""
     urls = {}
     if postgres:
         urls["DATABASE_URL"] = kept.enter_context(scratch_database(postgres.url))

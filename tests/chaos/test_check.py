@@ -134,7 +134,7 @@ class World:
         assert what in complaint
 
     def among(self, what: str) -> None:
-        """One of the violated guarantees is described like this."""
+        """At least one guarantee is violated, with this message."""
         assert any(what in complaint for complaint in self.broken()), self.broken()
 
     def change_events(self, change: Any) -> None:

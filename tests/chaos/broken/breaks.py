@@ -121,7 +121,7 @@ def doubled_messages(sender_worker: Any) -> None:
 
 @breaks("miscounted-groups", "app.sends.outcomes.write", shows="groups that miscount", beside=("hours that miscount",))
 def miscounted_groups(write: Any) -> None:
-    """Of outcomes that are written together, the last one is not counted."""
+    """The last one of the outcomes that are written together is not counted."""
     count = write._count
     write._count = lambda transaction, made: count(transaction, made[:-1] or made)
 
