@@ -218,7 +218,7 @@ def test_senders_are_added_updated_and_deleted(cli: Cli, customers: int) -> None
 def test_senders_are_listed_by_as_many_statements_for_many_as_for_one(
     cli: Cli, bare: Cli, tenant: Tenant, count_statements: Callable[[], Any]
 ) -> None:
-    """Of one account, and of all."""
+    """Statements are counted for the senders of one account and for those of all accounts."""
 
     def statements() -> int:
         with count_statements() as counted:

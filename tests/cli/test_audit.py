@@ -231,7 +231,7 @@ def test_no_entry_holds_an_address_a_secret_or_content(cli: Cli, bare: Cli, tena
 def test_an_import_and_an_export_are_one_entry_each_with_their_number(
     cli: Cli, tenant: Tenant, customers: int, tmp_path: Path, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whose rows are read and written in several batches."""
+    """The rows are read and written in several batches."""
     monkeypatch.setattr("app.imports.importer.BATCH_SIZE", 50)
     file = tmp_path / "contacts.csv"
     file.write_text("\n".join(["email", *(new_email() for _ in range(150))]))
@@ -381,7 +381,7 @@ def test_an_export_writes_a_line_for_each_entry_in_their_order_and_goes_on(
 
 
 def test_an_export_waits_for_entries_that_are_being_committed(cli: Cli, tenant: Tenant) -> None:
-    """Otherwise one with a lower id would appear after an export has passed it. SQLite has one writer at a time."""
+    """If an export did not wait, an entry with a lower id could appear after the export has passed it."""
     database = tenant.services.database
     if not database.is_postgresql:
         pytest.skip("SQLite has one writer at a time")

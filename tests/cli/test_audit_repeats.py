@@ -287,7 +287,7 @@ def console(path: str, *lines: str, **form: str) -> Callable[[World], Form]:
 
 
 def row_form(path: str, *before: str, show: str, key: str = "id", **form: str) -> Callable[[World], Form]:
-    """The same, of the row that a command shows."""
+    """The form of the page of a row, once the commands `before` were run. The command `show` prints the row."""
 
     def prepare(world: World) -> Form:
         domain = f"{unique('d')}.example"

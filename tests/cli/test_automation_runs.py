@@ -71,7 +71,7 @@ def test_runs_are_listed_shown_with_the_steps_passed_and_cancelled(
 def test_an_unknown_run_or_automation_is_one_line(
     cli: Cli, bare: Cli, tenant: Tenant, other_tenant: Tenant, series: int
 ) -> None:
-    """One of another account is unknown, too."""
+    """A run or an automation of another account is unknown, too."""
     (run,) = runs_of(tenant.services, series)
     stranger = Cli(tenant.app, other_tenant.name)
     for action in ("show", "cancel"):

@@ -130,7 +130,7 @@ def test_a_list_listens_once_it_has_an_automation(tenant: Tenant, customers: int
 
 
 def test_no_group_gets_the_id_of_a_step(tenant: Tenant, customers: int, cli: Cli, write: Write) -> None:
-    """They share their counters and the filter of sent contacts."""
+    """Groups and steps share their counters and the filter of sent contacts."""
     cli.json("automations", "create", write(ADVANCED))
     body = {
         **{"type": "email", "list_id": customers, "group_name": "First"},

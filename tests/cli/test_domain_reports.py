@@ -150,7 +150,7 @@ def test_a_reporter_keeps_out_no_other_one(parts: Services, tenant: Tenant, doma
 
 
 def test_new_reporters_keep_out_none_that_is_known(parts: Services, tenant: Tenant, domain: str, address: str) -> None:
-    """Whose names anybody can make up, as many as they like."""
+    """Anybody can make up as many names of reporters as they like."""
     assert receive(parts, address, of("old.example", domain, "1")) is Effect.RECORDED
     with parts.database.write() as transaction:
         criteria = DomainReport.account_id == tenant.id
@@ -164,7 +164,7 @@ def test_new_reporters_keep_out_none_that_is_known(parts: Services, tenant: Tena
 
 
 def test_a_domain_gets_so_many_bytes_in_a_day(parts: Services, tenant: Tenant, domain: str, address: str) -> None:
-    """Also of reporters that are known; on the next day there is room again."""
+    """The limit holds even for reporters that are known. On the next day there is room again."""
     names = [f"old{number}.example" for number in range(12)]
     for name in names:
         assert receive(parts, address, of(name, domain, "first")) is Effect.RECORDED

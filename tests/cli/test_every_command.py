@@ -95,7 +95,8 @@ def test_every_command_has_a_help_text_and_prints_json(bare: Cli) -> None:
 
 
 def test_every_noun_has_list_and_show() -> None:
-    """But `secrets`, whose values are never shown, and `console`, which has sessions."""
+    """Nouns to which the rule does not apply are left out, such as `secrets`, whose values are never shown, and
+    `console`, which has sessions."""
     for noun in NOUNS:
         if noun not in ("automations", "console", "db", "inbound", "secrets"):
             assert {"list", "show"} <= group_of(noun).commands.keys(), noun

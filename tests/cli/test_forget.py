@@ -53,7 +53,8 @@ def test_it_asks_and_says_what_was_removed(cli: Cli, tenant: Tenant, customers: 
 def test_forgetting_is_one_entry_that_says_what_was_forgotten(
     cli: Cli, bare: Cli, sends: SendsApi, customers: int
 ) -> None:
-    """With contacts of three lists, suppressions, messages and a test account; likewise handing out."""
+    """The person has contacts in three lists, suppressions, messages and a test account. Handing out their data is one
+    entry as well."""
     tenant, email = sends.tenant, new_email("Ann")
     cli.text("keys", "create", "ci", "--level", "standard", "--test")
     for list_id in (customers, tenant.add_list("Others")):
@@ -158,7 +159,7 @@ def test_a_seed_file_does_not_bring_them_back(
 
 
 def test_a_contact_of_the_api_is_suppressed_as_before(cli: Cli, tenant: Tenant, customers: int) -> None:
-    """And subscribes again if it says so; then nothing is left of the digest."""
+    """The contact subscribes again if the API says so. Nothing is left of the digest then."""
     email, other = new_email("Ann"), new_email()
     forgotten(cli, email, "unsubscribe")
     forgotten(cli, email, "block")

@@ -62,7 +62,7 @@ def test_the_envelope_recipient_may_be_an_argument(bare: Cli, tenant: Tenant, ro
     ],
 )
 def test_mail_without_meaning_ends_with_success(bare: Cli, raw: bytes) -> None:
-    """Otherwise the mail server would answer a report with a bounce."""
+    """The mail server would answer a report with a bounce if the command failed."""
     result = pipe(bare, raw)
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"kind": "ordinary", "effect": "ignored"})
     assert "Traceback" not in result.stderr

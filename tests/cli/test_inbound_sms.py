@@ -99,8 +99,8 @@ def test_the_text_of_a_receipt_names_no_host_of_the_installation(bare: Cli, rows
 
 
 def test_an_undelivered_text_bounces(bare: Cli, rows: Rows, number: str) -> None:
-    """It is `bounced` and counts so in its group; a permanent bounce blocks (docs/contacts.md#blocked-addresses). What
-    the receipt repeats of the message is not stored."""
+    """The text is `bounced`, and its group counts it so. A permanent bounce blocks the number
+    (docs/contacts.md#blocked-addresses). What the receipt repeats of the message is not stored."""
     mobile = new_mobile()
     recipient_id = sent(rows, number, mobile)
     uuid = rows.recipient(recipient_id).uuid

@@ -37,7 +37,7 @@ def backends(cli: Cli) -> dict[str, dict[str, Any]]:
 
 
 def move_ends(tenant: Tenant, earlier: timedelta) -> None:
-    """As if that much time had passed since the rotations."""
+    """Moves the end of each rotated key back, as if that much time had passed since the rotations."""
     with tenant.services.database.write() as transaction:
         key_update = update(ApiKey).where(ApiKey.account_id == tenant.id, ApiKey.valid_until.is_not(None))
         for key in transaction.query(ApiKey).where(ApiKey.account_id == tenant.id, ApiKey.valid_until.is_not(None)):

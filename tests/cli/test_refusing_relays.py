@@ -107,7 +107,7 @@ def test_after_its_end_status_names_the_messages_until_they_are_sent_again(
 
 
 def test_the_messages_are_sent_again_together(bare: Cli, rows: Rows, tenant: Tenant) -> None:
-    """And the relay is tried at once."""
+    """The next try of the relay is due at once."""
     refusal = refuse(tenant)
     uuids = [bounce(rows, "ann@a.example", 8), bounce(rows, "bob@b.example", 7)]
     _, retrying = commands_in(line_about(tenant, bare.text("status")))
@@ -152,7 +152,7 @@ def test_explain_says_nothing_of_it_to_a_text_message(bare: Cli, rows: Rows, ten
 
 
 def test_the_metric_counts_accounts_by_transport_and_answer(tenant: Tenant, other_tenant: Tenant) -> None:
-    """Those that are noticed and have not ended."""
+    """The metric counts refusals that were noticed and have not ended."""
     name = f"t{tenant.id}"
     refuse(tenant, name)
     refuse(other_tenant, name)

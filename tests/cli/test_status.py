@@ -201,7 +201,8 @@ def without_database(app: Flask, tmp_path: Path) -> Iterator[Cli]:
 
 
 def test_a_database_that_does_not_answer_is_what_needs_attention(without_database: Cli) -> None:
-    """With the section of the runbook, as every other finding, and exit code 1 since there are no figures."""
+    """The line names the section of the runbook, as that of every other finding does. The exit code is 1, because there
+    are no figures."""
     result = without_database.run("status")
     assert result.exit_code == 1
     (line,) = [
@@ -214,7 +215,7 @@ def test_a_database_that_does_not_answer_is_what_needs_attention(without_databas
 
 
 def test_top_goes_on_without_a_database(without_database: Cli) -> None:
-    """It would be of no use if it ended when it is needed."""
+    """`top` is needed most when the database is away."""
     output = without_database.text("top", "--count", "2", "--interval", "0.1")
     assert output.count("! the database does not answer") == 2
     assert output.count("per second on this host: ") == 2

@@ -48,7 +48,7 @@ def test_an_error_that_repeats_a_value_cannot_move_the_cursor(cli: Cli, customer
 
 
 def test_commands_print_by_one_function() -> None:
-    """It escapes control characters, which a terminal would obey; JSON does so by itself."""
+    """The one function escapes control characters, which a terminal would obey. JSON escapes them by itself."""
     calls = {
         (source.name, ast.unparse(node.func))
         for source in sources()

@@ -75,7 +75,8 @@ def test_a_replay_makes_accepted_events_wait_again(cli: Cli, tenant: Tenant, cus
 def test_dns_is_queried_before_the_transaction_that_writes(
     settings: Settings, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both by the command and by the seed: the lookup may be slow, and all writers of SQLite would wait for it."""
+    """The command and the seed both query DNS first. The lookup may be slow, and all writers of SQLite would wait for
+    it."""
     asked: list[str] = []
 
     def resolve(host: str, *_: object, **__: object) -> list[object]:
