@@ -78,7 +78,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the commands that the documentation has."""
+    """Parses the commands of Docker that the documentation has."""
     whole = _Parser(prog="docker", allow_abbrev=False)
     compose = whole.add_subparsers(required=True).add_parser("compose", allow_abbrev=False)
     compose.add_argument("-f", dest="file", required=True)

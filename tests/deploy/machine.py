@@ -17,7 +17,7 @@ CHECKOUT = "/srv/checkout"
 STAND_INS = "/run/stand-ins"
 UNITS = "/run/units"
 FIRST_PROCESS = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); print('up', flush=True); signal.pause()"
-"""It leaves no process without a parent as a zombie."""
+"""A first process that leaves no process without a parent as a zombie."""
 
 
 class Machine:
@@ -83,7 +83,7 @@ class Machine:
         return {name: int(pid) for name, pid in re.findall(r"^(\S+)\.pid (\d+)$", output, re.MULTILINE)}
 
     def end(self) -> None:
-        """With all of its processes."""
+        """Ends the machine with all of its processes."""
         self._holder.send_signal(signal.SIGKILL)
         self._holder.wait(PATIENCE)
         if self._holder.stdout is not None:

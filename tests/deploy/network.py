@@ -21,7 +21,7 @@ class Network:
         self.enter = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
 
     def close(self) -> None:
-        """It ends with the last process in it."""
+        """Stops holding the network, which ends with the last process in it."""
         self._holder.terminate()
         self._holder.wait(PATIENCE)
         for pipe in (self._holder.stdin, self._holder.stdout):

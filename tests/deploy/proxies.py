@@ -31,7 +31,7 @@ http {{
 
 @dataclass(frozen=True)
 class Proxy:
-    """One of them: its program, and its files in a folder."""
+    """A proxy of the documentation: its program, and its files in a folder."""
 
     name: str
     check: tuple[str, ...]
@@ -57,7 +57,7 @@ def replaced(text: str, changes: Mapping[str, str]) -> str:
 
 
 def nginx(folder: Path, certificate: Path, ports: Ports) -> Proxy:
-    """Its file is included by a main file, as in /etc/nginx/conf.d."""
+    """nginx, whose documented file is included by a main file, as in /etc/nginx/conf.d."""
     changes = {
         r"127\.0\.0\.1:8000": f"127.0.0.1:{ports.service}",
         r"^    listen \[::\]:.*\n": "",
@@ -73,7 +73,7 @@ def nginx(folder: Path, certificate: Path, ports: Ports) -> Proxy:
 
 
 def caddy(folder: Path, certificate: Path, ports: Ports) -> Proxy:
-    """With a certificate, since it could not get one here."""
+    """Caddy with a certificate, since it could not get one in a test."""
     changes = {
         r"^\{\n": f"{{\n\tadmin off\n\thttp_port {ports.http}\n\thttps_port {ports.https}\n",
         r"^api\.example\.com \{\n": (

@@ -87,7 +87,7 @@ class Operator:
 
 @pytest.fixture(scope="module")
 def operator(place: Place, around: Path, checkout: Path) -> Iterator[Operator]:
-    """With the settings of a machine that has a relay without a password, and receives mail."""
+    """An operator whose machine has a relay without a password, and receives mail."""
     compose = Compose(place)
     (checkout / "bin").mkdir()
     with short_folder() as folder, stand_ins(folder, compose.answer) as programs:
@@ -176,7 +176,8 @@ def test_a_first_mail_reaches_the_relay(place: Place, containers: dict[str, Cont
 
 @pytest.mark.skipif(not all(map(shutil.which, ("strace", "systemd-analyze"))), reason="there is no strace or systemd")
 def test_no_process_needs_what_the_sandbox_of_the_units_refuses(containers: dict[str, Container]) -> None:
-    """They have started, sent and answered by now. At the end, that a refused call would be seen."""
+    """The processes have started, sent and answered by the time of this test. The test then checks that a refused call
+    would be seen."""
     assert {name: container.refused_calls() for name, container in containers.items()} == {
         name: [] for name in containers
     }

@@ -37,7 +37,8 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
 
 @pytest.fixture(scope="module")
 def machine(image: Image, network: Network, checkout: Path) -> Iterator[Machine]:
-    """With everything started by the commands of the documentation; what they print is the first account."""
+    """A machine on which the commands of the documentation have started everything. They print the key of the first
+    account."""
     made = Machine(image, network, checkout)
     try:
         made.type(INSTALL)
