@@ -12,6 +12,6 @@ from tests.docs.world import template
 
 @pytest.fixture(scope="session")
 def data(redis_url: str) -> Iterator[Path]:
-    """Its data folder."""
+    """The data folder of the installation in which the examples of the pages are run. Each page gets a copy."""
     with template(redis_url) as folder:
         yield folder

@@ -122,7 +122,8 @@ def _flask(world: World, arguments: list[str], given: bytes) -> Answer:
 
 
 def _tms(world: World, arguments: list[str], given: bytes) -> Answer:
-    """The same. Of a command that would become a process only the arguments are checked."""
+    """Runs a command of `tms` in this process. For a command that would become a process, only the arguments are
+    checked."""
     name, *rest = arguments or ["--help"]
     try:
         if name in PROCESSES:

@@ -48,7 +48,7 @@ INDENTED = re.compile(r"^\n {4,}\S.*", re.MULTILINE)
 
 
 def name(page: Path) -> str:
-    """Its path in the repository."""
+    """The path of the page in the repository."""
     return str(page.relative_to(ROOT))
 
 
