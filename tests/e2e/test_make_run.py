@@ -84,7 +84,7 @@ class RelayedService:
         self.service: LaunchedService | None = None
 
     def running(self, port: int) -> LaunchedService:
-        """It answers."""
+        """The service, which answers. Starts it if it has ended, and makes a new one if there is none."""
         if self.service is None:
             self._made += 1
             (service_folder := self._folder / f"service{self._made}").mkdir()
@@ -181,7 +181,7 @@ def test_the_contact_of_the_readme_is_welcomed_by_the_automation_of_the_demo(dem
 
 
 def test_the_published_key_of_a_demo_is_revoked_when_others_can_reach_it(launch: Launch) -> None:
-    """Also in a database that was seeded with it before; the command on the screen still works."""
+    """The key is revoked even in a database that was seeded with it before. The command on the screen still works."""
     service = launch(SEED="")
     service.start()
     wait_until(lambda: "curl " in service.output(), "the screen is printed")
@@ -253,7 +253,7 @@ def test_it_runs_with_postgresql_and_an_external_redis(launch: Launch, postgres:
 
 
 def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> None:
-    """It may be killed like any other, without loss."""
+    """The Redis in Python may be killed like any other process, without loss."""
     service = launch(EMBEDDED_REDIS="python")
     service.start()
     warnings = [line for line in service.output().splitlines() if "in production install redis-server" in line]
@@ -382,7 +382,7 @@ def test_reload_replaces_the_code_of_all_processes_of_the_launcher(service: Laun
 
 
 def test_a_killed_api_server_is_restarted(running: LaunchedService) -> None:
-    """Its leftovers neither keep the port nor answer next to the new one."""
+    """Leftovers of the killed server neither keep the port nor answer next to the new server."""
     before, mails = running.pids("gunicorn"), running.mails()
     os.kill(min(before), signal.SIGKILL)
     wait_until(lambda: not set(before) & set(running.pids("gunicorn")), "the old ones are gone")
@@ -404,7 +404,7 @@ def test_a_killed_api_server_is_restarted(running: LaunchedService) -> None:
 def test_signals_to_the_process_group_end_everything(
     service: LaunchedService, signals: tuple[signal.Signals, ...]
 ) -> None:
-    """As Ctrl-C alone does, by which the other tests stop their services."""
+    """Ctrl-C alone ends everything, too: the other tests stop their services by it."""
     service.stop(*signals)
 
 

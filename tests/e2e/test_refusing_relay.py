@@ -56,7 +56,7 @@ def is_noticed(service: LaunchedService) -> bool:
 
 
 def skip_the_grace(service: LaunchedService) -> None:
-    """As after the half minute in which a bulk action can be undone."""
+    """Makes bulk actions due, as after the half minute in which they can be undone."""
     with closing(sqlite3.connect(service.data / "tms.sqlite3", timeout=PATIENCE)) as database, database:
         database.execute("UPDATE bulk_actions SET due_time = datetime('now')")
 
