@@ -89,7 +89,7 @@ class Target:
 
     @property
     def key(self) -> str:
-        """Its name on the command line and as a folder."""
+        """The name of the target on the command line and of its folder."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
@@ -186,7 +186,7 @@ class SeedFile:
         self._path = Path(self._folder.name) / "seed.yaml"
 
     def read(self, data: bytes) -> None:
-        """Its syntax and its shape."""
+        """Reads the syntax and the shape of a seed file."""
         self._path.write_bytes(data)
         with suppress(SeedError):
             checked_file(read_file(self._path, {}))
