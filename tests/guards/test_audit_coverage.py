@@ -259,8 +259,8 @@ NAMED = {
 
 @pytest.mark.parametrize("model", AUDITED_TABLES, ids=lambda model: model.__tablename__)
 def test_every_column_is_shown_named_or_unrecorded(model: type[Base]) -> None:
-    """Otherwise: mark a new column in its model, or say in `app.audit.audited` why it is unrecorded; then say here what
-    an entry says of it."""
+    """What to do if this fails: mark a new column in its model, or say in `app.audit.audited` why it is unrecorded.
+    Then say in this module what an entry says of it."""
     names = {column.name for column in table_of(model).columns}
     recorded, columns_shown = names - AUDITED_TABLES[model].unrecorded, shown_columns(model)
     assert AUDITED_TABLES[model].unrecorded <= names

@@ -108,7 +108,8 @@ def test_every_code_has_its_status_and_type_and_there_is_no_other() -> None:
 
 
 def test_the_codes_of_sends_stand_in_the_documented_order() -> None:
-    """Of several broken rules, the first one of that order is reported (docs/send-errors.md#order-of-errors)."""
+    """If several rules are broken, the first one in the documented order is reported
+    (docs/send-errors.md#order-of-errors)."""
     assert [code for code in CATALOGUE if code in SENDS] == SENDS
 
 

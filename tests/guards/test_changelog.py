@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.pages import MARKUP, ROOT
 
 MOST_CHARACTERS = 160
-"""As they are read, without the targets of links."""
+"""Maximum length of an entry as it is read, without the targets of links."""
 TITLES = {"For integrators", "For operators", "What you must do when you upgrade", "Deprecated", "Removed"}
 LINES = (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()
 

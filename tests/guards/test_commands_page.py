@@ -26,7 +26,7 @@ def commands(group: click.Group, *words: str) -> Iterator[tuple[str, click.Comma
 
 
 def test_the_pages_are_up_to_date() -> None:
-    """Otherwise: `make docs`."""
+    """`make docs` brings the pages up to date."""
     assert {path.name: path.read_text("utf-8") for path in FOLDER.iterdir()} == pages()
 
 

@@ -17,7 +17,7 @@ TEMPLATES = sorted((APP / "templates" / "console").glob("*.html"))
 
 
 def test_the_files_of_other_projects_are_those_of_the_lock() -> None:
-    """Otherwise: `make vendor`."""
+    """`make vendor` brings the files up to date."""
     locked = {name: file["sha256"] for package in LOCK["packages"] for name, file in package["files"].items()}
     packaged = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()

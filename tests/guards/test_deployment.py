@@ -163,7 +163,7 @@ class TestUnits:
 
     @needs_systemd
     def test_systemd_rates_their_exposure_as_ok(self, tmp_path: Path) -> None:
-        """Of 10.0 for a unit without a sandbox; below 2.0 is its best grade."""
+        """The exposure of a unit without a sandbox is up to 10.0. Below 2.0 the grade is OK, the best one."""
         copy(tmp_path)
         for name in ("tms-web.service", "tms-sends@1.service"):
             command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(tmp_path / name)]

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @each("name", PAGES)
 def test_each_page_is_up_to_date(name: str) -> None:
-    """Otherwise: `make docs`."""
+    """`make docs` brings the pages up to date."""
     assert (ROOT / "docs" / f"{name}.md").read_text("utf-8") == page(name)
 
 

@@ -71,7 +71,7 @@ def test_the_runbook_has_no_section_of_a_rule_that_is_gone() -> None:
 
 
 def test_findings_of_the_command_line_are_conditions_of_the_rules() -> None:
-    """With the same limits."""
+    """Findings and rules have the same limits."""
     expressions_of = {rule["alert"]: rule["expr"] for rule in RULES}
     source = (FOLDER.parents[1] / "app" / "maintenance" / "findings.py").read_text("utf-8")
     assert set(re.findall(r'"(Tms\w+)"', source)) <= set(expressions_of)

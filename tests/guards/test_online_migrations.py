@@ -23,7 +23,7 @@ ACCOUNT = (
 )
 DOMAIN = "INSERT INTO domains (account_id, name, creation_time) VALUES (1, '{}', '2026-01-01')"
 NEWEST = newest_revision()
-"""Of this release, before a test installs the next one."""
+"""The newest revision of this release, before a test installs the next release."""
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
@@ -41,7 +41,7 @@ def database_url(postgres: str, next_release: Callable[[], None]) -> Iterator[st
 
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
-    """Of another process, whose statements wait for a lock no longer than a migration keeps others out."""
+    """The engine of another process. Its statements wait for a lock no longer than a migration keeps others out."""
     made = create_engine(database_url, connect_args={"options": "-c lock_timeout=60s"})
     yield made
     made.dispose()
@@ -50,7 +50,7 @@ def engine(database_url: str) -> Iterator[Engine]:
 def test_a_migration_lets_others_pass_that_wait_behind_it(
     database_url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It would wait behind a long transaction, and everybody else behind the migration."""
+    """A migration that kept its place would wait behind a long transaction, and everybody else behind the migration."""
     monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "100ms")
     monkeypatch.setattr(migrate, "PAUSE", (0.01, 0.02))
     with ThreadPoolExecutor(1) as thread, engine.connect() as long_transaction:
@@ -91,7 +91,7 @@ def as_a_migration(engine: Engine) -> Iterator[Connection]:
 def test_an_index_is_built_while_others_write_the_table(
     engine: Engine, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one on a table in ranges. Built a second time, it stays."""
+    """A table in ranges gets its index online as well. An index that is built a second time stays."""
     monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "100ms")
     monkeypatch.setattr(migrate, "PAUSE", (0.01, 0.02))
 

@@ -19,7 +19,7 @@ def holds_text(column: Column[object]) -> bool:
 
 
 def test_each_column_of_text_is_personal_or_impersonal() -> None:
-    """Otherwise: mark it in the model, as `personal` with its place, or as `Impersonal`."""
+    """What to do if this fails: mark the column in the model, as `personal` with its place, or as `Impersonal`."""
     assert [str(column) for column in COLUMNS if holds_text(column) != (PLACE in column.info)] == []
 
 

@@ -31,7 +31,7 @@ def test_every_definition_has_its_doors() -> None:
 
 
 def test_the_page_of_seed_files_is_up_to_date() -> None:
-    """Otherwise: `make docs`."""
+    """`make docs` brings the page up to date."""
     assert PAGE.read_text("utf-8") == page()
 
 

@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_up_to_date() -> None:
-    """Otherwise: `make docs`."""
+    """`make docs` brings the page up to date."""
     assert (ROOT / "docs" / "settings.md").read_text("utf-8") == page()
 
 
 def test_the_file_to_fill_in_is_up_to_date() -> None:
-    """Otherwise: `make docs`."""
+    """`make docs` brings the file up to date."""
     assert (ROOT / "deploy" / "environment.example").read_text("utf-8") == example()
 
 

@@ -16,7 +16,8 @@ PLACEHOLDER = re.compile(r"%\(\w+\)s|</?\w+>")
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_every_text_is_translated(language: str) -> None:
-    """With the same placeholders and elements. Otherwise: `make translations`, and write what is missing."""
+    """A translation has the same placeholders and elements as its text. What to do if this fails: run `make
+    translations`, and write what is missing."""
     catalogue = renewed(language)
     for text in texts():
         translation = catalogue.get(text).string  # type: ignore[union-attr]
@@ -26,7 +27,7 @@ def test_every_text_is_translated(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_what_is_served_is_what_translators_wrote(language: str) -> None:
-    """Otherwise: `make translations`."""
+    """`make translations` brings the served catalogues up to date."""
     with (folder_of(language) / f"{CATALOGUE}.mo").open("rb") as file:
         served = gettext.GNUTranslations(file)
     written = renewed(language)

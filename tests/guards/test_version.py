@@ -15,7 +15,7 @@ from tests.support.description import RELEASED, describe
 from tests.support.sources import ROOT
 
 SECTION = re.compile(r"^## (\d+\.\d+\.\d+)(?: \(.+\))?$", re.MULTILINE)
-"""Of the changelog: `## 1.1.0 (unreleased)`, or with a date."""
+"""The title of a section of the changelog: `## 1.1.0 (unreleased)`, or with a date."""
 
 
 def test_packages_read_their_version_from_the_code() -> None:

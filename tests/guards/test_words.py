@@ -11,11 +11,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("app", "blueprints", "schemas", "jobs", "tests", "tools", "bench", "examples")
 EMPTY_NAMES = {"one", "found", "wanted", "shown", "known", "own", "those"}
-"""They tell nothing about a thing except that somebody has it in mind."""
+"""Names that tell nothing about a thing except that somebody has it in mind."""
 IRREGULAR_PARTICIPLES = {"Built", "Found", "Held", "Kept", "Known", "Left", "Made", "Seen", "Sent", "Shown", "Told"}
 NOUNS_IN_ED = {"Feed", "Need", "Seed", "Speed"}
 VAGUE_CONSTANTS = {"BY", "KEPT", "MOST", "RECIPIENT", "SHOWN"}
-"""They name a kind, not what the constant is."""
+"""Names of constants that name a kind, not what the constant is."""
 
 
 def names_bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
