@@ -114,7 +114,7 @@ def test_a_list_that_was_deleted_since_it_was_found_is_said_and_nothing_is_added
 
 
 def test_trying_out_writes_nothing(tenant: Tenant, count_statements: Callable[[], Any]) -> None:
-    """It waits for nobody who writes, and nobody waits for it."""
+    """Trying out waits for nobody who writes, and nobody waits for it."""
     with count_statements() as counter:
         assert tried_out(tenant.services, kind_of(tenant), "address\nann@example.com").created == 1
     assert [

@@ -31,7 +31,7 @@ def test_the_command_says_its_version_wherever_it_is_typed(installed: InstalledP
 
 
 def test_the_data_folder_does_not_depend_on_the_current_one(installed: InstalledPackage, elsewhere: Path) -> None:
-    """Of root it is where the distribution has such data, of others in their home."""
+    """The data folder of root is where the distribution keeps such data. Other users have theirs in their home."""
     ask = (installed.program("python"), "-P", "-c", "from app.settings import Settings; print(Settings().data_dir)")
     home = {"HOME": "/home/ann", "XDG_DATA_HOME": ""}
     expected = "/var/lib/tms" if os.getuid() == 0 else "/home/ann/.local/share/tms"
@@ -71,7 +71,8 @@ def migrated(installed: InstalledPackage, elsewhere: Path) -> dict[str, str]:
 def test_each_process_is_started_by_a_command_of_its_own(
     installed: InstalledPackage, elsewhere: Path, migrated: dict[str, str]
 ) -> None:
-    """They have the command lines of the others, and end by themselves when they are asked to."""
+    """A process has the same command line as one that is started in the checkout. It ends by itself when it is asked
+    to."""
     patterns = {
         ("web", "--", "--workers", "1"): r"gunicorn .*--workers 1 wsgi:application",
         ("worker", "sends"): r"-m jobs\.worker sends\s*$",
@@ -107,7 +108,7 @@ def test_an_old_schema_names_the_command_as_it_is_typed_here(installed: Installe
 
 
 def test_the_two_commands_of_the_readme_install_and_run_it(elsewhere: Path, tmp_path: Path) -> None:
-    """As a tool of its own: uv builds the wheel, and takes the newest versions of the dependencies."""
+    """uv installs the service as a tool: it builds the wheel, and takes the newest versions of the dependencies."""
     (programs := tmp_path / "bin").mkdir()
     (programs / "uv").symlink_to(ROOT / ".venv" / "bin" / "uv")
     _run_in_place, install_and_run = documented("README.md#two-commands")

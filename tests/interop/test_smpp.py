@@ -161,7 +161,8 @@ def test_what_the_gateway_refuses_has_failed(stage: Stage) -> None:
     ("order", "done", "mobile"), [("part", "parted", "61499999991"), ("cut", "cut", "61499999992")]
 )
 def test_a_bind_that_the_gateway_ended_is_made_again(stage: Stage, order: str, done: str, mobile: str) -> None:
-    """With an unbind, and without a word; then texts leave and receipts come as before."""
+    """The gateway ends the bind with an unbind, or without a word. Texts leave and receipts come as before once it is
+    made again."""
     operator, smsc = stage
     smsc.order(order)
     smsc.wait(done)
