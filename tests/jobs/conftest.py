@@ -119,7 +119,7 @@ def new_hook(services: Services, account_id: int, url: str, *signers: tuple[str,
 
 
 def changed(services: Services, **settings: Any) -> Services:
-    """The same services with other settings and a `stopping` event of their own."""
+    """The services with changed settings and a new `stopping` event."""
     return Services(
         settings=replace(services.settings, **settings),
         database=services.database,

@@ -358,7 +358,8 @@ def test_checkpoints_between_kept_entries_are_joined(parts: Alone) -> None:
 
 
 def test_what_a_release_without_seals_has_purged_is_no_break(parts: Alone) -> None:
-    """It goes on running while the new one is started, and deletes entries past their retention alone."""
+    """A release without seals goes on running while the new one is started. It deletes only entries past their
+    retention."""
     old, young = add_old(parts, OLD), add_old(parts, timedelta(days=1))
     seal_entries(parts.services)
     number = seals(parts)[-1].number
@@ -381,7 +382,7 @@ def test_forgetting_a_person_breaks_nothing(parts: Alone) -> None:
 
 
 def test_the_key_of_the_seals_survives_a_new_secret_key(parts: Alone, caplog: pytest.LogCaptureFixture) -> None:
-    """And one that is lost is replaced: what it sealed cannot be checked, and says so."""
+    """A key that is lost is replaced. What it sealed cannot be checked, and an error says so."""
     add_acts(parts, 2)
     seal_entries(parts.services)
     settings, database = parts.services.settings, parts.services.database

@@ -260,7 +260,7 @@ def test_ten_thousand_messages_take_a_fixed_number_of_statements_per_slice(
 def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
     parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the next one goes on where the last slice has ended: each message is acted upon once."""
+    """The next process goes on where the last slice has ended, and acts upon each message once."""
     monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 20)
     ids = failed(rows, 50)
     action_id = asked(rows)
@@ -310,7 +310,8 @@ def test_a_worker_killed_at_any_of_its_statements_leaves_nothing_half_done(
 
 
 def test_an_action_of_a_kind_that_a_process_does_not_know_waits_for_one_that_does(parts: Alone, rows: Rows) -> None:
-    """As while two releases run side by side; it keeps no other action waiting."""
+    """Two releases may run side by side, and only the newer one knows the kind. The action keeps no other one
+    waiting."""
     ids = failed(rows, 3)
     unknown, usual = asked(rows), asked(rows)
     with parts.services.database.write() as transaction:
@@ -388,7 +389,7 @@ def test_accounts_take_turns(parts: Alone, rows: Rows, monkeypatch: pytest.Monke
 
 
 def test_an_action_that_cannot_be_run_ends_as_failed(parts: Alone, rows: Rows) -> None:
-    """It does not stop the others."""
+    """An action that fails does not stop the others."""
     ids = failed(rows, 2)
     broken, fine = asked(rows), asked(rows)
     with parts.services.database.write() as transaction:
@@ -507,7 +508,8 @@ def test_addresses_that_one_reply_has_blocked_are_unblocked_together(
 
 
 def test_an_address_that_is_blocked_again_after_it_was_asked_for_stays_blocked(parts: Alone, rows: Rows) -> None:
-    """It was unblocked by somebody meanwhile, sent to, and blocked by what the mail server said now."""
+    """Somebody unblocked the address and sent to it after the action was asked for. The mail server's answer then
+    blocked it again."""
     blocked_by(rows, RELAY_DENIED, "ann@example.com", "bob@example.com")
     action_id = asked(rows, DENIED, kind=UNBLOCK)
     account_id = rows.account_id

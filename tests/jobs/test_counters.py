@@ -123,7 +123,7 @@ def slot_of(transaction: Transaction) -> int:
 
 
 def test_an_open_transaction_of_one_slot_does_not_hold_another_up(rows: Rows) -> None:
-    """With a single row the second one would wait until its statement times out."""
+    """If there were a single row, the second transaction would wait until its statement times out."""
     database = rows.services.database
     if not database.is_postgresql:
         pytest.skip("SQLite has one writer")

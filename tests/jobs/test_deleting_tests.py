@@ -53,7 +53,7 @@ def sends(tenant: Tenant) -> SendsApi:
 
 @pytest.fixture
 def test(sends: SendsApi) -> Tenant:
-    """Its test account."""
+    """The test account of the live account."""
     assert sends.list_id
     assert sends.number
     sends.tenant.add_message()
@@ -155,7 +155,7 @@ def test_what_is_queued_is_not_captured_any_more(sends: SendsApi, test: Tenant) 
 
 
 class StopHere(Exception):
-    """As Ctrl-C."""
+    """Stops a deletion between its steps, as Ctrl-C does."""
 
 
 def test_an_interrupted_deletion_is_gone_on_with(
@@ -223,7 +223,7 @@ def test_a_message_whose_worker_has_died_is_not_waited_for(sends: SendsApi, test
 
 
 def test_a_worker_that_claims_messages_meanwhile_writes_nothing(sends: SendsApi, test: Tenant) -> None:
-    """Of a request that was accepted while the keys were deleted."""
+    """The messages belong to a request that was accepted while the keys were deleted."""
     (recipient,) = SendsApi(test).send(sends.email()).recipients
     add_webhook(test)
     test.new_contact(sends.list_id, email=new_email())

@@ -73,7 +73,8 @@ class Sender(SendsApi):
 
 @pytest.fixture(scope="module")
 def sender(app: Flask) -> Iterator[Sender]:
-    """Of the contacts two have different values, and one each is unsubscribed, inactive and blocked."""
+    """An account whose contacts differ. Two of them have different values, and one each is unsubscribed, inactive and
+    blocked."""
     api = Sender(new_tenant(app))
     domain = api.tenant.domain
     for name in ("first", "second", "gone", "inactive", "blocked"):

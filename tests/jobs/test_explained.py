@@ -137,7 +137,7 @@ def texts(explained: Any) -> str:
 
 
 def commands(explained: Any) -> list[str]:
-    """Those that send, not those that end the message."""
+    """The commands that send the message, without those that end it."""
     all_commands = [command for finding in explained["findings"] for command in finding["commands"]]
     return [command for command in all_commands if not command.removeprefix(PREFIX).startswith(" ".join(LAST_TRIES))]
 
@@ -510,7 +510,7 @@ def test_a_message_beyond_a_limit_that_was_raised_can_be_sent_again(walk: Walk) 
 
 
 def test_a_message_waits_since_no_earlier_than_it_was_accepted(walk: Walk) -> None:
-    """Also where the probe of a back-off that has ended is another worker's."""
+    """The time is no earlier even where another worker has the probe of a back-off that has ended."""
     accepted = walk.mail()
     add_backoff(walk, accepted)
     end_backoff(walk)

@@ -220,8 +220,8 @@ def test_a_heartbeat_is_written_by_its_thread_and_deleted_at_an_orderly_end(
 
 
 def test_figures_read_no_history(idle_installation: Alone) -> None:
-    """Of recipients only the type of entries that have none, and of sends the next one to be purged of each account:
-    their number does not matter to a scrape."""
+    """A scrape reads a recipient only for the type of a queue entry that has none. Of the sends of an account it reads
+    only the next one to be purged. The number of recipients and sends does not matter to it."""
     idle_installation.add_recipient()
     set_entries(idle_installation, type="email")
     with StatementRecorder(idle_installation.services.database.engine) as recorder:
@@ -250,7 +250,7 @@ def test_a_wake_up_of_a_queue_without_one_is_counted_as_added(idle_installation:
 def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
     idle_installation: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not again within the least interval."""
+    """Figures are not read again within the least interval."""
     monkeypatch.setattr(figures, "WAIT_SECONDS", 0.0)
     monkeypatch.setattr(figures, "MIN_INTERVAL", 20 * PATIENCE)
     reader, gate, readings = FiguresReader(idle_installation.services), threading.Event(), list[str]()

@@ -355,7 +355,7 @@ def statements(services: Services) -> Iterator[list[str]]:
 
 
 def slow(noted: list[str]) -> list[str]:
-    """Those for whose end other writers wait long, or that read whole tables."""
+    """The statements for whose end other writers wait long, and those that read whole tables."""
     return [
         statement
         for statement in noted
@@ -508,7 +508,7 @@ def assert_countries_are_gone(used: UsedInstallation) -> None:
 
 
 def assert_waiting_messages_have_failed(used: UsedInstallation) -> None:
-    """They are not sent, cannot be retried, and their event has no address."""
+    """Checks that waiting messages are not sent and cannot be retried, and that their events have no address."""
     sent = len(used.mail_server.mails)
     drain(used.worker)
     assert len(used.mail_server.mails) == sent
@@ -536,7 +536,7 @@ def assert_visits_bring_nothing_back(used: UsedInstallation) -> None:
 def test_events_are_found_beyond_those_that_one_statement_looks_through(
     tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those that name nothing but a contact's earlier address."""
+    """Events that name nothing but a contact's earlier address are found as well."""
     webhook = tenant.add(Webhook, url=f"https://{unique('hook')}.example/", creation_time=now(), due_time=now())
     email, former = new_email("Ann"), new_email("former")
     contact_id = tenant.new_contact(tenant.add_list(), email=email)["id"]
@@ -561,7 +561,7 @@ def add_event(tenant: Tenant, webhook: int, contact_id: int, email: str) -> None
 def test_later_rounds_look_through_new_events_alone(
     tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And through all of them again, where a contact has been given the address meanwhile."""
+    """All events are looked through once more if a contact has been given the address meanwhile."""
     webhook = tenant.add(Webhook, url=f"https://{unique('hook')}.example/", creation_time=now(), due_time=now())
     email, former, list_id = new_email(), new_email("former"), tenant.add_list()
     other = tenant.new_contact(list_id, email=former)["id"]

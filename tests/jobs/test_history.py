@@ -259,7 +259,7 @@ def test_a_claim_does_not_wait_behind_a_drop_that_waits_for_a_reader(on_postgres
 
 
 def test_claims_are_the_same_before_and_after_a_drop(parts: Alone) -> None:
-    """Also by a connection that has prepared the statement."""
+    """A connection that has prepared the statement claims the same messages, too."""
     add_months(parts)
     due = [parts.add_recipient() for _ in range(10)]
 

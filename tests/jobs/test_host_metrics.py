@@ -72,7 +72,7 @@ def test_a_redis_that_is_away_is_0(settings: Settings) -> None:
 
 
 def test_journals_are_shown_with_their_size(own_app: Flask) -> None:
-    """Those of dead senders, too: until their results are in the database."""
+    """Journals of dead senders are shown, too, until their results are in the database."""
     services: Services = own_app.extensions[EXTENSION]
     folder = journal_folder(services.settings)
     assert [value(scrape(own_app), name) for name in ("tms_journals", "tms_journal_bytes")] == [0, 0]
@@ -98,7 +98,7 @@ def test_a_sweep_is_counted_and_timed_with_its_moment() -> None:
 
 
 def test_connections_are_shown_with_their_limit(services: Services) -> None:
-    """Of this process; a scrape adds up those of all processes."""
+    """The numbers are those of this process. A scrape adds up those of all processes."""
 
     def connections() -> list[float]:
         return [value(exposed(), "tms_database_connections", state=state) for state in ("in_use", "idle", "limit")]

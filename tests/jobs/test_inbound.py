@@ -61,7 +61,7 @@ def started(parts: Alone, **overrides: str) -> Iterator[Inbound]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_accepts_a_report_and_ends_when_asked(number: signal.Signals) -> None:
-    """It does not wait for the end of an open connection."""
+    """The listener does not wait for the end of an open connection."""
     port = free_port()
     with alone(None) as parts, started(parts, INBOUND_LISTEN=f"127.0.0.1:{port}") as inbound:
         rows = Rows(parts.services, parts.tenant.id)
@@ -228,8 +228,8 @@ def test_a_command_does_not_grow_while_it_arrives() -> None:
 
 
 def test_a_session_of_errors_ends() -> None:
-    """Its lines arrive all at once, and most of them are not answered any more. What the client has not read by the end
-    of a connection may get lost, as does the last answer."""
+    """The client sends all its lines at once, and most of them are not answered any more. A client may lose what it has
+    not read by the end of a connection, such as the last answer."""
     with alone(None) as parts, listening_at(parts) as (_, port, to):
         for line in (b"\r\n", b"\n", b"MAIL\r\n", b"x" * 600 + b"\r\n", b"HELP\r\n"):
             with connect(port) as link:

@@ -39,7 +39,7 @@ def live(tenant: Tenant) -> SendsApi:
 
 @pytest.fixture
 def sends(live: SendsApi) -> SendsApi:
-    """Its test account, which has copies of both."""
+    """The test account of the live account, with copies of its list and its number."""
     tenant = live.tenant
     with tenant.services.database.write() as transaction:
         test = refreshed_test_account(transaction, transaction.get_one(Account, tenant.id))
@@ -107,7 +107,7 @@ def test_a_machine_is_not_suspected_however_late_the_outcome_was_written(sends: 
 
 
 def test_it_waits_for_an_outcome_that_is_not_written_yet(sends: SendsApi) -> None:
-    """As after a crash between the capture and the outcome."""
+    """An outcome may be missing after a crash between the capture and the outcome."""
     services = sends.tenant.services
     accepted = sends.send(sends.sms(recipients=[{"mobile": "447700900003"}]))
     capture(

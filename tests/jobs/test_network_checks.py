@@ -84,7 +84,8 @@ def finish(checker: NetworkChecker, services: Services) -> None:
 def test_one_check_of_an_account_runs_at_a_time_and_those_of_others_beside_it(
     parts: Alone, asking: Services, names: NameServer
 ) -> None:
-    """Also with two processes; silent name servers hold up only those who have chosen them."""
+    """One check of an account runs at a time even with two processes. Silent name servers hold up only the accounts
+    that have chosen them."""
     other = new_tenant(parts.tenant.app)
     for _ in range(3):
         ask_for(asking, parts.tenant.id, domain_of(asking, parts.tenant.id)[0])

@@ -67,7 +67,7 @@ class Address:
         self.decomposed = unicodedata.normalize("NFD", self.written)
         self.capitals = f"{local.upper()}@BÜCHER。example"
         self.before = self.written.lower()
-        """As a release before stores the written form."""
+        """The written form as an earlier release stores it."""
         assert {email_key(getattr(self, spelling)) for spelling in SPELLINGS} == {self.ascii}
 
 
@@ -95,7 +95,7 @@ def address() -> Address:
 
 
 def add_unsubscriber(tenant: Tenant, address: str, list_id: int | None = None, **values: Any) -> int:
-    """As a process of the release before does it, without the flags of contacts."""
+    """Adds an entry as a process of an earlier release does, without the flags of contacts."""
     return tenant.add(
         Unsubscriber,
         **{"list_id": list_id, "kind": "email", "address": address, "creation_time": this_second(), **values},
@@ -110,7 +110,7 @@ def add_block(tenant: Tenant, address: str, reason: str = PERMANENT_BOUNCE, **va
 
 
 def add_contact(tenant: Tenant, list_id: int, email: str, **values: Any) -> int:
-    """As a release before stores it."""
+    """Adds a contact as an earlier release stores it."""
     key = email.lower()
     return Rows(tenant.services, tenant.id).add_contact(list_id, email, email_key=key, identifier=key, **values)
 
@@ -232,7 +232,7 @@ def test_a_forgotten_person_is_known_by_any_spelling(
 
 
 def digest_before(tenant: Tenant, address: str) -> str:
-    """As a release before has kept the digest of a forgotten address."""
+    """The digest of a forgotten address as an earlier release has kept it."""
     secret_key = tenant.services.settings.secret_key
     with tenant.services.database.write() as transaction:
         if transaction.get(DigestKey, 1) is None:

@@ -186,7 +186,8 @@ def test_a_visit_is_no_outcome(kept: SentMessages) -> None:
 
 
 def test_a_send_that_was_accepted_under_a_wrong_clock_does_not_hold_up_the_others(kept: SentMessages) -> None:
-    """It counts as delayed, and is looked at again each time that the retention has passed."""
+    """A send with a time in the future counts as delayed. It is looked at again each time that the retention has
+    passed."""
     ahead, old = kept.add("delivered", days=-400)[0], kept.add("delivered")[0]
     assert kept.purge(CONTENT, 7) == 1
     assert [kept.has_content(recipient_id) for recipient_id in (ahead, old)] == [True, False]

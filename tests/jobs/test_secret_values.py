@@ -227,7 +227,8 @@ def test_forgetting_a_person_deletes_the_values_and_handing_out_shows_none(insta
 def test_the_list_of_the_inbox_masks_them_and_the_captured_message_is_what_has_left(
     installation: Installation,
 ) -> None:
-    """With values of their own, since the captured message keeps them, and the tests of the others look everywhere."""
+    """The secret values of this test occur in no other test. The captured message keeps them, and the other tests look
+    for theirs everywhere."""
     captured_link = SECRET.replace("reset", "captured")
     person = installation.reset["recipients"][0] | {"Reset_link": captured_link, "code": "code-of-the-inbox"}
     send = installation.sends.email(**installation.reset | {"bcc_address": None, "recipients": [person]})

@@ -29,7 +29,7 @@ def run_sender() -> None:
 
 
 def run_scheduler_that_hangs() -> None:
-    """Its third look for work does not end."""
+    """Runs a scheduler whose third look for work does not end."""
     looks = iter(range(3))
     look = schedule.tick
 

@@ -70,7 +70,7 @@ def folders(test: Tenant) -> list[Path]:
 
 
 def left(test: Tenant, uuids: Iterable[str]) -> set[str]:
-    """Those of the recipients whose messages the transports have written; others may send at the same time."""
+    """The recipients whose messages the transports have written. Other tests may send at the same time."""
     names = [file.name for folder in folders(test) for file in folder.iterdir()]
     return {uuid for uuid in uuids if any(uuid in name for name in names)}
 

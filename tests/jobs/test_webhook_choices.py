@@ -119,7 +119,7 @@ def test_a_wrong_choice_is_refused(add_hook: AddHook) -> None:
 def test_the_log_has_the_events_and_the_first_4_kib_of_the_answer(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
-    """Of a retry, too; and a delivery is sent again as it was, behind what waits."""
+    """The log has the events of a retry as well. A delivery can be sent again as it was, behind what waits."""
     with Receiver(Reply(500, body=b"a\nb" * 4000), 200) as receiver:
         hook = add_hook(receiver.url)
         hook.happen(1, 2)

@@ -167,7 +167,8 @@ def test_new_secrets_have_256_bits_and_new_key_ids_are_free() -> None:
 def test_deleting_a_webhook_deletes_its_secrets_and_nothing_waits_any_more(
     services: Services, account_id: int, add_hook: AddHook
 ) -> None:
-    """Its events go with their table (docs/decisions/018-events-in-rotating-tables.md), and no figure counts them."""
+    """The events of the webhook go with their table (docs/decisions/018-events-in-rotating-tables.md), and no figure
+    counts them."""
     hook = add_hook(URL)
     hook.happen(1, 2)
     with services.database.write() as transaction:

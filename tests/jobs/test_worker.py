@@ -105,7 +105,8 @@ def test_an_idle_worker_ends_at_once(bench: WorkerBench, number: signal.Signals)
 
 @pytest.mark.parametrize("again", [(), (signal.SIGTERM,), (signal.SIGINT,)])
 def test_a_busy_worker_finishes_its_job(bench: WorkerBench, again: tuple[signal.Signals, ...]) -> None:
-    """Also when the signal comes twice, as it does when it goes to a process group and to the launcher."""
+    """The job is finished even when the signal comes twice. It does so when it goes to a process group and to the
+    launcher."""
     (bench.folder / "busy").touch()
     bench.wake()
     bench.wait_for_notes("began")
@@ -130,7 +131,8 @@ def test_a_job_that_raises_does_not_end_the_worker(bench: WorkerBench) -> None:
 
 
 def test_a_wake_up_that_was_worked_leaves_nothing_in_redis(bench: WorkerBench) -> None:
-    """Also after a job that raised: its work remains in the tables, and the next sweep finds it."""
+    """Redis keeps nothing after a job that raised, either. The job's work remains in the tables, and the next sweep
+    finds it."""
     bench.fail_once()
     bench.wake()
     bench.wait_for_notes("began", "began", "ended")
@@ -182,7 +184,7 @@ def test_a_busy_worker_survives_a_restart_of_redis(bench: WorkerBench) -> None:
 
 
 def test_a_worker_without_redis_ends_at_once(bench: WorkerBench) -> None:
-    """Also during the pause before its next attempt to connect."""
+    """The worker ends even during the pause before its next attempt to connect."""
     bench.end(signal.SIGTERM)
     bench.start_worker(LONG_PAUSES)
     bench.wake_until_worked()

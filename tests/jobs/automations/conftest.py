@@ -96,7 +96,7 @@ class Story:
             pass
 
     def work(self) -> None:
-        """The same, and sends what was written."""
+        """Advances what is due, and sends the messages that were written."""
         self.advance()
         drain(self.worker)
 

@@ -51,9 +51,9 @@ class Case:
     automation_id: int = 0
     contact_id: int = 0
     changes: list[Change] = field(default_factory=list)
-    """Those that are still to come."""
+    """Changes of the contact that are still to come."""
     outcomes: list[tuple[datetime, int, Happening]] = field(default_factory=list)
-    """Those that are still to come of messages that have been sent, with their recipients."""
+    """Outcomes that are still to come of messages that have been sent, with the ids of their recipients."""
     steps_sent: set[str] = field(default_factory=set)
 
 

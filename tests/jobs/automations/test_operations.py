@@ -121,7 +121,7 @@ def results(story: Story, automation_id: int) -> dict[str, dict[str, int]]:
 
 
 def test_runs_of_deleted_contacts_are_deleted_after_the_retention_whatever_kept_them_out(story: Story) -> None:
-    """They cannot come again."""
+    """A deleted contact cannot enter again, so no run is needed to keep it out."""
     ended = story.automation(**ADVANCED, steps=[{"name": "end", "stop": True}], again="never")
     waiting = story.automation(**ADVANCED, steps=WAIT, again="never")
     contact_id = story.contact()
@@ -135,7 +135,7 @@ def test_runs_of_deleted_contacts_are_deleted_after_the_retention_whatever_kept_
 
 
 def test_a_run_that_fails_is_put_off_longer_each_time_and_ends_at_last_beside_others(story: Story) -> None:
-    """It then gives up the contact's place as at any end, so that the contact may enter again."""
+    """A run that ends by failing gives up the contact's place as at any end, so that the contact may enter again."""
     automation_id = story.automation(**ADVANCED, steps=WAIT)
     once = story.automation(**ADVANCED, steps=WAIT, again="never")
     broken = story.contact()

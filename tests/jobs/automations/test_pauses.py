@@ -179,7 +179,7 @@ def test_a_pause_after_the_one_in_which_a_run_began_shifts_it_whole(story: Story
 def test_the_first_wait_of_a_run_that_began_in_a_pause_is_not_late(
     story: Story, how: Resumption, days_until_sent: int
 ) -> None:
-    """It ended in the pause; where all is shifted, it begins with the end of the pause."""
+    """With `send`, the wait has ended during the pause. With `shift`, the wait begins with the end of the pause."""
     story.tenant.add_message(name="Hello", subject="Hello")
     steps = [{"name": "morning", "wait": {"until": "09:00"}}, {"name": "hello", "send": "Hello"}]
     automation_id = story.automation(**ADVANCED, steps=steps)

@@ -44,7 +44,7 @@ def person(email: str, **values: str) -> dict[str, Any]:
 def test_a_recipient_whose_message_is_too_large_fails_alone(
     rows: Rows, make_worker: Changed, mail_server: MailServer, content: dict[str, Any], detail_start: str
 ) -> None:
-    """With its event, its count, and a timeline step that names the limit."""
+    """The recipient gets its event, its count, and a timeline step that names the limit."""
     rows.add_webhook()
     large, fitting = rows.add_send(
         [person("large@a.example", v=LONG, w="<li>x" * 100), person("small@a.example", v="y")], **content

@@ -68,7 +68,7 @@ def test_values_of_the_request_override_those_of_the_contact(
 
 
 def test_plain_values_are_escaped(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """With `recipient_data_html_encoded` false, values are escaped, except those named `#key`."""
+    """Values are escaped if `recipient_data_html_encoded` is false, except those named `#key`."""
     rows.add_send(
         [{"email": "ann@example.com", "values": {"v": "<b>", "#w": "<i>"}}],
         recipient_data_html_encoded=False,
@@ -149,7 +149,7 @@ def test_a_retried_mail_keeps_its_message_id_and_date(rows: Rows, make_worker: C
 
 
 def test_an_opt_out_link_is_appended(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
-    """With `unsubscribe_type` `link`, the service appends each recipient's opt-out link."""
+    """The service appends each recipient's opt-out link if `unsubscribe_type` is `link`."""
     rows.add_send(["61411111111", "61422222222"], type="sms", unsubscribe_type="link", body_text="Hi")
     drain(make_worker(public_url="https://t.example"))
     bodies = [text["text"] for text in texts(tmp_path / "sms")]
@@ -159,7 +159,7 @@ def test_an_opt_out_link_is_appended(rows: Rows, make_worker: Changed, tmp_path:
 
 
 def test_other_unsubscribe_types_append_nothing(rows: Rows, worker: Services, tmp_path: Path) -> None:
-    """These are `word` and `none`."""
+    """The other types are `word` and `none`, and the type may be absent."""
     for unsubscribe_type in ("word", "none", None):
         rows.add_send(["61411111111"], type="sms", unsubscribe_type=unsubscribe_type, body_text="Hi %%mobile%%")
     drain(worker)
@@ -184,7 +184,7 @@ def test_a_mail_with_html_only_gets_a_generated_text_part(
 def test_a_text_message_that_is_empty_after_personalisation_is_not_sent(
     rows: Rows, worker: Services, tmp_path: Path, unsubscribe_type: str
 ) -> None:
-    """It is `failed` with `content_missing`; other recipients of the send get their messages."""
+    """The recipient is `failed` with `content_missing`. Other recipients of the send get their messages."""
     rows.add_webhook()
     people = [
         {"mobile": f"6141111111{number}", "values": values}

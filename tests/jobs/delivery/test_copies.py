@@ -62,7 +62,7 @@ def test_the_copy_has_the_text_of_the_mail_and_no_link_that_acts_for_the_recipie
 def test_the_unsubscribe_link_of_a_copy_unsubscribes_nobody(
     pair: tuple[ReceivedMail, ReceivedMail], tenant: Tenant, anon: Client
 ) -> None:
-    """Its page says that the link does not work."""
+    """The page of the link says that the link does not work."""
     assert (anon.get("/u/copy").status_code, anon.request("POST", "/u/copy").status_code) == (404, 404)
     (group,) = tenant.api.get("/v1/transactional-groups").get_json()["_embedded"]["transactional-groups"]
     assert (group["unsubscribed"], group["opened"], group["clicked"], group["delivered"]) == (0, 0, 0, 1)
@@ -75,7 +75,8 @@ def test_a_send_without_a_copy_is_one_mail(rows: Rows, worker: Services, mail_se
 
 
 def test_each_mail_is_followed_by_its_copy(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
-    """Also with pipelining; other mails may come between such pairs, never within one."""
+    """The order is kept with pipelining, too. Other mails may come between pairs of a mail and its copy, never within a
+    pair."""
     names = [f"p{number}@example.com" for number in range(5)]
     rows.add_send(names, bcc_address=COPY)
     rows.add_send(["alone@example.com"])
@@ -149,7 +150,7 @@ def test_the_folder_transport_writes_the_copy_next_to_the_mail(
 def test_with_include_unsubscribed_a_mail_has_no_unsubscribe_headers(
     tenant: Tenant, worker: Services, mail_server: MailServer
 ) -> None:
-    """Those who unsubscribe would still get the next such mail."""
+    """People who unsubscribe would still get the next such mail."""
     sends = SendsApi(tenant)
     for includes_unsubscribed in (True, False):
         sends.send(sends.email(include_unsubscribed=includes_unsubscribed))

@@ -153,7 +153,7 @@ def attempt_result(recipient_id: int, attempt: int = 1, **changes: Any) -> Attem
 
 
 def test_recovery_from_a_dead_worker_of_this_machine_does_not_wait_for_its_lease(rows: Rows, worker: Services) -> None:
-    """Its journal is not locked any more: results in it count, the other rows are due at once."""
+    """The journal of a dead worker is not locked any more. Results in it count, and the other rows are due at once."""
     folder = journal_folder(worker.settings)
     sent, begun = claim_rows(worker, rows, "dead", 2)
     journal = Journal(folder, "dead")
@@ -169,7 +169,7 @@ def test_recovery_from_a_dead_worker_of_this_machine_does_not_wait_for_its_lease
 
 
 def test_a_dead_worker_of_another_machine_is_recognised_by_its_expired_lease(rows: Rows, worker: Services) -> None:
-    """Its journal is on the other machine."""
+    """The journal of the dead worker is on the other machine."""
     (ann,) = claim_rows(worker, rows, "elsewhere")
     recover_expired_leases(worker)
     assert rows.states([ann]) == ["sending"]
@@ -179,7 +179,8 @@ def test_a_dead_worker_of_another_machine_is_recognised_by_its_expired_lease(row
 
 
 def test_the_journal_of_a_stalled_worker_is_read_before_its_rows_are_requeued(rows: Rows, worker: Services) -> None:
-    """Its lease expired while it runs: messages that its journal records as sent are not sent again."""
+    """A stalled worker's lease expires while the worker still runs. Messages that its journal records as sent are not
+    sent again."""
     sent, begun = claim_rows(worker, rows, "stalled", 2)
     journal = Journal(journal_folder(worker.settings), "stalled")
     journal.append(attempt_result(sent))
@@ -194,8 +195,8 @@ def test_the_journal_of_a_stalled_worker_is_read_before_its_rows_are_requeued(ro
 def test_a_worker_that_was_suspended_begins_no_message_of_its_old_batch(
     rows: Rows, make_worker: Changed, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lease may have expired, and other workers may have sent the rows: neither the next message nor the pipelined
-    one is sent, and all rows are requeued."""
+    """The lease of a suspended worker may have expired, and other workers may have sent its rows. The worker sends
+    neither the next message nor the pipelined one, and all rows are requeued."""
     clock = clock_of(monkeypatch, dispatcher)
     monkeypatch.setattr(connections, "STEADY_REPLY", PATIENCE)  # so that it pipelines, however slow the machine is
     worker = make_worker(send_connections=1)

@@ -42,7 +42,7 @@ def test_a_drain_without_due_rows_queues_no_wake_up(worker: Services, sends_queu
 
 
 def test_a_drain_that_leaves_no_due_rows_queues_no_wake_up(rows: Rows, worker: Services, sends_queue: Queue) -> None:
-    """Also when a retry is due later."""
+    """No wake-up is queued even when a retry is due later."""
     rows.add_send(addresses(3))
     rows.add_send(addresses(3), due_in=60)
     drain(worker)
@@ -57,7 +57,7 @@ def test_a_drain_at_the_end_of_its_time_slice_wakes_the_next(
     start_drain: StartDrain,
     drain_clock: ClockAhead,
 ) -> None:
-    """It requeues the rows that it has not begun."""
+    """The drain requeues the rows that it has not begun."""
     worker = make_worker(send_connections=1)
     sends_queue, ids = emptied_queue(worker), rows.add_send(addresses(10))
     with mail_server.hold_answers():
@@ -90,7 +90,7 @@ def test_a_slow_message_at_the_end_of_the_time_slice_does_not_delay_others(
 def test_rows_that_become_due_during_a_drain_are_claimed(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """Their wake-up may be queued behind this drain."""
+    """The wake-up of the new rows may be queued behind the running drain."""
     (first,) = rows.add_send(["first@example.com"])
     with mail_server.hold_answers():
         draining = start_drain(make_worker(send_connections=2))
@@ -112,7 +112,7 @@ def test_connections_stay_open_between_drains(rows: Rows, worker: Services, mail
 def test_a_drain_uses_several_connections(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """As many as `SEND_CONNECTIONS` allows."""
+    """A drain uses as many connections as `SEND_CONNECTIONS` allows."""
     rows.add_send(addresses(12))
     with mail_server.hold_answers():
         draining = start_drain(make_worker(send_connections=3))
@@ -124,7 +124,7 @@ def test_a_drain_uses_several_connections(
 def test_log_lines_carry_the_request_id_of_the_send(
     rows: Rows, worker: Services, mail_server: MailServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also in a batch with other sends."""
+    """Each line carries the id of its own send, even in a batch with other sends."""
     mail_server.reply("gone@example.com", "550 5.1.1 no such user here")
     ids = rows.add_send(["ann@example.com"]) + rows.add_send(["gone@example.com"])
     with caplog.at_level(logging.INFO, logger="app.sends"):
@@ -142,7 +142,7 @@ def test_log_lines_carry_the_request_id_of_the_send(
 def test_mails_and_text_messages_leave_in_one_drain(
     rows: Rows, worker: Services, mail_server: MailServer, tmp_path: object
 ) -> None:
-    """They share the queue."""
+    """Mails and text messages share the queue."""
     mail, text = rows.add_send(["ann@example.com"]) + rows.add_send(["61411111111"], type="sms")
     drain(worker)
     assert rows.states([mail, text]) == ["delivered", "sent"]

@@ -80,7 +80,8 @@ def test_mail_goes_to_the_next_transport_while_the_first_cannot_be_reached(
 def test_a_large_message_that_is_passed_on_keeps_no_other_large_one_waiting(
     rows: Rows, worker: Services, routing: Routing, second: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is built already when the next transport gets it, and one at a time is built only."""
+    """Only one large message is built at a time. A message that is passed on is built already when the next transport
+    gets it."""
     monkeypatch.setattr(base, "FIRST_BACKOFF", PATIENCE)
     monkeypatch.setattr(drain_module, "MAX_WAIT", PATIENCE)
     routing.route(routing.transport(away()), routing.transport(second.url()))
@@ -202,7 +203,7 @@ def test_receipts_of_two_gateways_with_the_same_ids_find_their_messages(
 def test_a_slow_transport_holds_up_no_message_for_another_of_the_same_account(
     rows: Rows, routing: Routing, second: MailServer, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """Its backlog was accepted first, and none of it is answered."""
+    """The slow transport accepted its backlog first, and answers none of it."""
     routing.route(routing.transport(second.url(), connections=2), sender_domain="slow.example")
     with second.hold_answers():
         slow = rows.add_send([f"{number}@a.example" for number in range(200)], from_address="a@slow.example")

@@ -82,7 +82,7 @@ def test_a_single_account_fills_a_batch(rows: Rows, worker: Services) -> None:
 
 
 def test_claims_go_round_robin_over_accounts(accounts: list[Rows], worker: Services) -> None:
-    """With more accounts than rows in a batch, the next batch continues where the last one ended."""
+    """If there are more accounts than rows in a batch, the next batch continues where the last one ended."""
     for account in accounts:
         account.add_send(addresses(5))
     first, second, third = (account.account_id for account in accounts)
@@ -132,7 +132,7 @@ def test_a_password_reset_does_not_wait_for_a_backlog(
 def test_claimed_rows_that_find_no_connection_are_requeued(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """With a slow relay; later batches are smaller."""
+    """Rows find no connection when a relay is slow. Later batches are smaller."""
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(50))
     with mail_server.hold_answers(after=1):
@@ -146,7 +146,8 @@ def test_claimed_rows_that_find_no_connection_are_requeued(
 
 
 def test_the_batch_size_adapts() -> None:
-    """It halves while rows wait too long, down to one, and doubles after each full batch without such rows."""
+    """The batch size halves while rows wait too long, down to one. It doubles after each full batch without such
+    rows."""
     batch_size = AdaptiveBatchSize()
     sizes = []
     for _ in range(9):
@@ -166,7 +167,7 @@ def test_the_batch_size_adapts() -> None:
 
 
 def test_two_workers_never_claim_the_same_row(rows: Rows, worker: Services) -> None:
-    """With several claims at once, every row goes to one of them."""
+    """Several workers claim at once, and every row goes to one of them."""
     rows.add_send(addresses(200))
     taken: list[list[ClaimedRecipient]] = [[], [], []]
 
@@ -250,8 +251,8 @@ RESULTS = {
 @pytest.mark.parametrize("kind", ["email", "sms"])
 @pytest.mark.parametrize("outcome", list(RESULTS))
 def test_a_batch_costs_a_fixed_number_of_statements(rows: Rows, worker: Services, kind: str, outcome: str) -> None:
-    """The same for 2 and for 100 recipients (docs/development.md#fixed-number-of-statements). A single recipient needs
-    two fewer, because its size is not checked."""
+    """The number is the same for 2 and for 100 recipients (docs/development.md#fixed-number-of-statements). A single
+    recipient needs two statements fewer, because its size is not checked."""
     rows.add_webhook()
     list_id = rows.add_list()
     for_one, for_two, for_many = (statements_of_a_batch(rows, list_id, kind, outcome, count) for count in (1, 2, 100))

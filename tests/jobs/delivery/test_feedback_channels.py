@@ -54,7 +54,7 @@ def test_each_recipient_has_a_return_path_of_its_own(rows: Rows, worker: Service
 def test_a_body_may_contain_the_unsubscribe_link(
     rows: Rows, worker: Services, mail_server: MailServer, tmp_path: Path
 ) -> None:
-    """As `%%unsubscribe_link%%`; a value of the recipient with that name overrides it."""
+    """The link is written `%%unsubscribe_link%%`. A value of the recipient with that name overrides it."""
     own_recipient = {"email": "bob@example.com", "values": {"unsubscribe_link": "https://acme.example/bye"}}
     ann, _ = rows.add_send(
         ["ann@example.com", own_recipient],

@@ -181,7 +181,7 @@ def test_what_looks_once_begins_where_the_scheduler_has_come_to(
 
 
 def test_a_process_that_looks_often_moves_on_with_the_backlog(rows: Rows, worker: Services) -> None:
-    """Also one that claims nothing."""
+    """A process moves on even if it claims nothing."""
     moment = now() - timedelta(hours=3)
     rows.add_send(addresses(2), due_in=-3 * 3600)
     rows.add_send(addresses(2), due_in=-2 * 3600)
@@ -323,7 +323,7 @@ def test_what_goes_back_into_the_queue_is_found(
 
 
 def test_what_is_released_keeps_its_place(rows: Rows, worker: Services) -> None:
-    """It is claimed before newer entries, also by a worker whose positions were beyond it."""
+    """A released entry is claimed before newer ones, even by a worker whose positions were beyond it."""
     due = DueAccounts(SEND_QUEUE, ONCE)
     ids = rows.add_send(addresses(6))
     oldest = [row.id for row in take(worker, 2, worker="other")]

@@ -222,7 +222,7 @@ def test_recovery_from_a_journal_with_a_result_that_cannot_be_written_succeeds(
 
 
 def test_a_row_that_cannot_be_read_is_deferred_alone(rows: Rows, worker: Services) -> None:
-    """Its values are no object, which no request could have stored."""
+    """The values of the row are no object, which no request could have stored."""
     ids = rows.add_send(addresses(9))
     with worker.database.write() as transaction:
         row = transaction.get_one(Recipient, ids[4])

@@ -194,7 +194,7 @@ def sender_worker_of_any(worker: Services) -> None:
 def test_a_worker_process_that_starts_without_its_folder_sends_once_it_is_there(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """It neither ends nor needs another start."""
+    """The process neither ends nor needs another start."""
     settings = worker.settings
     variables = {
         **os.environ, "DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url,

@@ -149,7 +149,7 @@ def test_a_delivery_that_bounces_later_does_not_reset_the_count(
 def test_a_delivery_between_temporary_bounces_resets_their_count(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """Also with more than one delivery, and with further bounces after it."""
+    """Two deliveries in a row reset the count as one does. Bounces after them are counted from the beginning."""
     for _ in range(4):
         fails_for_now(SentMail(rows, worker, mail_server))
     for _ in range(2):
@@ -244,7 +244,7 @@ def test_the_envelope_recipient_overrides_the_header(sent: SentMail) -> None:
 def test_a_bounce_of_the_blind_copy_does_not_bounce_the_recipient(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """Both mails have the same return path."""
+    """The mail and its blind copy have the same return path."""
     sent = SentMail(rows, worker, mail_server, bcc_address="copy@acme.example")
     assert sent.comes_back(delivery_failure(sent.return_path, "copy@acme.example")).effect is Effect.IGNORED
     assert_nothing_happened(sent)

@@ -153,7 +153,7 @@ def test_a_relay_that_cannot_be_reached_defers(rows: Rows, make_worker: Changed)
 def test_a_mail_deferred_for_the_whole_retry_period_is_a_temporary_bounce(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """It is bounced with `is_temporary_bounce` true, which does not block the address yet."""
+    """The mail is bounced with `is_temporary_bounce` true, which does not block the address yet."""
     rows.add_webhook()
     mail_server.reply(".", BUSY)
     (ann,) = rows.add_send(["ann@example.com"], accepted=now() - LONG_AGO)
@@ -205,7 +205,7 @@ def test_an_address_that_is_blocked_already_keeps_its_reason(
 
 
 def test_an_sms_deferred_for_the_whole_retry_period_expires(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
-    """It is failed with `expired`."""
+    """The text message is failed with `expired`."""
     rows.add_webhook()
     (tmp_path / "file").write_text("no folder can be made here")
     (ann,) = rows.add_send(["61411111111"], type="sms", accepted=now() - LONG_AGO)

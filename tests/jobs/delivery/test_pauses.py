@@ -110,7 +110,8 @@ def test_a_paused_list_keeps_only_its_own_messages_back(rows: Rows, worker: Serv
 
 
 def test_a_paused_domain_keeps_mail_to_it_back(rows: Rows, other_id: int, worker: Services, pausing: Pausing) -> None:
-    """Of the account alone, in any spelling, and of contacts by their address."""
+    """Only mail of the account is kept back. The domain may be spelled in any way, and the address may be that of a
+    contact."""
     subject = pausing(domain="xn--bcher-kva.example")
     contact = rows.add_contact(list_id := rows.add_list(), "Named@Bücher.example")
     ids = rows.add_send(["ann@BÜCHER.example", {"contact_id": contact}], list_id=list_id)
@@ -398,7 +399,7 @@ def uncertain(rows: Rows, worker: Services, mail_server: MailServer, recipient_i
 
 
 def retried(rows: Rows, worker: Services, mail_server: MailServer, recipient_id: int) -> None:
-    """Its retry period ended with a soft bounce, and somebody sent it again."""
+    """The retry period of the message ended with a soft bounce, and somebody sent the message again."""
     rows.change([recipient_id], creation_time=now() - LONG_AGO)
     mail_server.reply(".", "451 4.3.2 busy")
     drain(worker)
@@ -449,7 +450,7 @@ def test_a_report_about_one_that_was_paused_before_any_attempt_changes_nothing(
 def test_the_receipt_of_a_failure_ends_a_text_that_was_attempted_and_is_paused(
     rows: Rows, worker: Services, pausing: Pausing, tmp_path: Path
 ) -> None:
-    """Its gateway had got it, although the answer was lost."""
+    """The gateway had got the text, although its answer was lost."""
     rows.add_webhook()
     (text,) = rows.add_send(["61400000001"], type="sms")
     rows.change([text], attempts=1)

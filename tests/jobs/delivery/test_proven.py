@@ -86,7 +86,7 @@ def by_hour(rows: Rows, recipient_id: int) -> list[tuple[int, int, int]]:
 
 
 def check_delivered(rows: Rows, text: int, *steps: str) -> None:
-    """It ended as an accepted and acknowledged text does, once."""
+    """Checks that the text ended once, as one that was accepted and acknowledged."""
     recipient = rows.recipient(text)
     assert (recipient.state, recipient.reason, recipient.open_type) == ("delivered", None, "sms")
     assert recipient.sent_time is not None
@@ -200,7 +200,7 @@ def test_before_any_attempt_there_is_nothing_to_report(rows: Rows, worker: Servi
 def test_the_attempt_of_one_that_was_held_may_be_lost_with_the_old_database(
     rows: Rows, worker: Services, tmp_path: Path, status: Any
 ) -> None:
-    """It was sent between backup and restore, and is released for another day."""
+    """The text was sent between backup and restore, and is released for another day."""
     rows.add_webhook()
     (text,) = rows.add_send([new_mobile()], type="sms", due_in=86400)
     rows.add(RecipientStep, recipient_id=text, time=now(), step="held", detail="restored")
@@ -212,7 +212,7 @@ def test_the_attempt_of_one_that_was_held_may_be_lost_with_the_old_database(
 
 
 def test_a_receipt_over_smpp_ends_a_text_that_is_sent_again(rows: Rows, make_worker: Changed) -> None:
-    """It had bounced, somebody retried it, and then the first attempt turns out to have arrived."""
+    """The text had bounced and somebody retried it. Then the first attempt turns out to have arrived."""
     rows.add_webhook()
     with Smsc() as smsc:
         sender = make_worker(sms_transport_url=smsc.url())
@@ -233,7 +233,7 @@ def test_a_receipt_over_smpp_ends_a_text_that_is_sent_again(rows: Rows, make_wor
 def test_a_result_that_a_worker_writes_late_changes_nothing_any_more(
     rows: Rows, sender: Services, gateway: Gateway, text: int
 ) -> None:
-    """Its lease had run out, and the receipt came before it."""
+    """The lease of the worker had run out, and the receipt came before the result."""
     call_back(sender, gateway, "1", DELIVERED)
     rows.make_due([text])
     drain(sender)
@@ -261,7 +261,7 @@ def waiting(rows: Rows, _worker: Services, ann: int, _pausing: Pausing) -> None:
 
 
 def uncertain(*_: Any) -> None:
-    """It is not resolved yet."""
+    """The outcome of the message is not resolved yet."""
 
 
 def paused(rows: Rows, worker: Services, ann: int, pausing: Pausing) -> None:  # noqa: F811

@@ -73,7 +73,7 @@ def test_a_bucket_has_the_capacity_of_one_second_and_refills_at_the_rate(rate: f
 
 
 def test_workers_that_count_at_the_same_moment_count_each_message_once(services: Services) -> None:
-    """One of 400 messages leaves at once, and 399 get a later time."""
+    """Only one of 400 messages leaves at once. The other 399 get a later time."""
     key, step = f"tms:sender:test:{new_mobile()}", 1000.0
     began = now().timestamp()
     with ThreadPoolExecutor(4) as pool:

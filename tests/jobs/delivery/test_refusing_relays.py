@@ -117,7 +117,7 @@ def test_messages_wait_when_recipients_of_three_domains_are_refused(
 def test_refusals_that_several_workers_see_are_added_up(
     rows: Rows, make_worker: Changed, mail_server: MailServer
 ) -> None:
-    """Those before it was noticed have ended."""
+    """Messages that were refused before the refusal was noticed have ended."""
     mail_server.always["RCPT"] = RELAY_DENIED
     ids = []
     for domain in ("a", "b", "c"):
@@ -262,7 +262,7 @@ def test_the_probe_is_not_always_the_same_message(
 def test_all_go_on_when_the_relay_accepts_again(
     rows: Rows, worker: Services, mail_server: MailServer, waiting: list[int]
 ) -> None:
-    """Also messages that another worker claims right after that."""
+    """Messages that another worker claims right after the try are sent as well."""
     mail_server.always.clear()
     make_next_try_due(rows, waiting)
     drain(worker)
@@ -301,7 +301,7 @@ def test_a_mailbox_that_does_not_exist_bounces_meanwhile(
 def test_at_the_end_of_the_retry_period_messages_bounce_and_nothing_is_counted(
     rows: Rows, make_worker: Changed, mail_server: MailServer
 ) -> None:
-    """They are attempted once more, also those that were never attempted."""
+    """Each message is attempted once more, even one that was never attempted."""
     worker = make_worker(retry_period=3600)
     mail_server.always["RCPT"] = RELAY_DENIED
     ids = rows.add_send(people("a", "b", "c"), accepted=now() - timedelta(seconds=3590))
@@ -333,7 +333,8 @@ def test_what_ends_while_its_relay_is_away_counts_as_no_temporary_bounce(
 def test_messages_go_over_the_next_transport_of_their_route(
     rows: Rows, worker: Services, routing: Routing, mail_server: MailServer
 ) -> None:
-    """As where a relay is away. One message still tries the first at each interval."""
+    """Messages take the next transport as they do where a relay is away. One message still tries the first transport at
+    each interval."""
     with MailServer() as spare_server:
         mail_server.always["RCPT"] = RELAY_DENIED
         first, spare = routing.transport(mail_server.url()), routing.transport(spare_server.url())

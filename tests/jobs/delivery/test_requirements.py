@@ -155,7 +155,7 @@ def test_the_domain_of_the_blind_copies_is_asked_for_as_well(
 def test_a_domain_of_another_account_does_not_count(
     rows: Rows, other_id: int, worker: Services, mail_server: MailServer
 ) -> None:
-    """Both are in one batch, from one domain, which one account lost."""
+    """Both accounts have a message from the domain in one batch. One of them has lost the domain."""
     recipient_id, other = send(rows, "email"), Rows(worker, other_id).add_send(["bob@example.com"])[0]
     remove_domain(rows)
     drain(worker)

@@ -169,7 +169,7 @@ def test_a_transport_that_is_needed_cannot_be_deleted(
 def test_a_transport_whose_url_cannot_be_decrypted_keeps_its_messages_waiting(
     rows: Rows, routing: Routing, make_worker: Changed, second: MailServer
 ) -> None:
-    """It was stored under another SECRET_KEY. The next transport of the route sends."""
+    """The URL was stored under another SECRET_KEY. The next transport of the route sends."""
     broken = routing.transport(second.url())
     routing.route(broken, sender_domain="acme.example")
     routing.route(broken, "default")

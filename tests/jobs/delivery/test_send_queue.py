@@ -90,7 +90,7 @@ def test_entries_go_with_their_account(rows: Rows, worker: Services) -> None:
 
 
 def test_the_cleaning_deletes_entries_that_have_lost_their_recipient(rows: Rows, worker: Services) -> None:
-    """They would be claimed in vain for ever. Entries that are merely late stay."""
+    """An entry without a recipient would be claimed in vain for ever. Entries that are merely late stay."""
     gone, late, due = rows.add_send(addresses(3), due_in=-7200)
     early = now() - timedelta(hours=2)
     rows.change([gone, late], due_time=early, ready_time=early)

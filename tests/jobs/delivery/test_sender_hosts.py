@@ -24,7 +24,7 @@ HTML = '<p><a href="https://shop.example/a">A</a> <a href="%%unsubscribe_link%%"
 
 
 def give_hosts(services: Services, account_id: int, *, trusted: bool) -> None:
-    """Those that an account of another test holds are free again."""
+    """Gives the account a domain with hosts. Any account of another test that holds the hosts loses them first."""
     with services.database.write() as transaction:
         transaction.execute(delete(AccountHost))
         add_domain(transaction, account_id, "acme.example", trusted=trusted, secret_key=services.settings.secret_key)

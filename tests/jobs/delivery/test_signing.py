@@ -71,7 +71,8 @@ def test_only_active_keys_sign(rows: Rows, worker: Services, mail_server: MailSe
 def test_mail_is_deferred_while_a_key_cannot_be_decrypted(
     rows: Rows, make_worker: Changed, services: Services, mail_server: MailServer
 ) -> None:
-    """With another `SECRET_KEY` nothing is sent unsigned, and the operator has time to correct it."""
+    """A key cannot be decrypted under another `SECRET_KEY`. Nothing is sent unsigned then, and the operator has time to
+    correct it."""
     give_keys(services, rows.account_id)
     (ann,) = rows.add_send(["ann@example.com"])
     drain(make_worker(secret_key="another secret of the tests, long enough"))

@@ -172,7 +172,7 @@ def test_include_unsubscribed_sends_to_unsubscribed_addresses(
 
 
 def test_include_unsubscribed_does_not_unblock(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """It concerns unsubscribed addresses only."""
+    """`include_unsubscribed` concerns unsubscribed addresses only."""
     list_id = rows.add_list()
     (skipped,) = rows.add_send([address_blocked(rows, list_id)], list_id=list_id, include_unsubscribed=True)
     drain(worker)
@@ -182,7 +182,7 @@ def test_include_unsubscribed_does_not_unblock(rows: Rows, worker: Services, mai
 def test_entries_of_another_account_have_no_effect(
     rows: Rows, worker: Services, mail_server: MailServer, other_id: int
 ) -> None:
-    """Also when both accounts have recipients in one batch."""
+    """An entry of another account has no effect even when both accounts have recipients in one batch."""
     other = Rows(worker, other_id)
     block(other, "ann@example.com")
     unsubscribe(other, None, "bob@example.com")

@@ -103,7 +103,8 @@ def test_a_gateway_id_that_is_written_between_two_lookups_is_found(rows: Rows, s
 def test_a_receipt_whose_text_has_no_outcome_yet_is_kept_by_the_gateway(
     rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its worker may have died: the outcome is in the journal, and is written once that is recovered."""
+    """The worker of the text may have died. The outcome is in its journal then, and is written once the journal is
+    recovered."""
     monkeypatch.setattr("app.inbound.smpp.PATIENCE", 0)
     (ann,) = rows.add_send([new_mobile()], type="sms")
     sender_worker_of(sender, incoming_handler(sender))
@@ -117,7 +118,7 @@ def test_a_receipt_whose_text_has_no_outcome_yet_is_kept_by_the_gateway(
 def test_a_receipt_waits_only_for_texts_that_were_in_flight_when_it_arrived(
     rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of another program is acknowledged, however many texts follow."""
+    """A receipt for a text of another program is acknowledged, however many texts follow."""
     monkeypatch.setattr("app.inbound.smpp.PATIENCE", 10 * PATIENCE)
     ann, bob = (rows.add_send([new_mobile()], type="sms")[0] for _ in range(2))
     sender_worker_of(sender, incoming_handler(sender))
@@ -133,7 +134,7 @@ def test_a_receipt_waits_only_for_texts_that_were_in_flight_when_it_arrived(
 
 
 def test_a_receipt_for_an_unknown_message_is_acknowledged(rows: Rows, sender: Services, smsc: Smsc) -> None:
-    """Otherwise the gateway would repeat it for ever."""
+    """The gateway would repeat the receipt for ever if it were refused."""
     sender_worker_of(sender, incoming_handler(sender))
     assert smsc.receipt("nobody's") == OK
     assert rows.payloads() == []

@@ -153,7 +153,7 @@ def test_links_of_a_generated_text_part_count_as_links_of_a_text(inbox: Inbox, a
 
 
 def test_the_unsubscribe_link_is_not_tracked(inbox: Inbox) -> None:
-    """It leads to its own page directly."""
+    """The unsubscribe link leads to its own page directly."""
     markup, text = inbox.get(body_html='<a href="%%unsubscribe_link%%">out</a>', body_text="Out: %%unsubscribe_link%%")
     assert re.search(r'href="http://[^/]+/u/[A-Za-z0-9_-]+"', markup)
     assert re.search(r"Out: http://[^/]+/u/[A-Za-z0-9_-]+\s*$", text)
@@ -168,7 +168,7 @@ def test_only_emails_are_tracked(tenant: Tenant) -> None:
 
 
 def test_tracking_takes_as_many_statements_for_many_links(tenant: Tenant, worker: Services) -> None:
-    """Both at acceptance and at delivery."""
+    """The number of statements is fixed both at acceptance and at delivery."""
     counts = []
     for number in (1, 100):
         sends = SendsApi(tenant)

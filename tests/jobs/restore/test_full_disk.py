@@ -86,7 +86,7 @@ def test_a_backup_leaves_room_for_the_service_on_the_disk_that_they_share(
 def test_a_file_system_without_hard_links_takes_backups(
     source: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what is there is not replaced."""
+    """A backup does not replace a file that is there."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
@@ -101,7 +101,7 @@ def test_a_file_system_without_hard_links_takes_backups(
 
 
 def test_the_remains_of_a_killed_backup_give_way_to_the_next_one(source: Installation, tmp_path: Path) -> None:
-    """Those of one that is still written stay."""
+    """The remains of a backup that is still being written stay."""
     killed, running = (tmp_path / f"tms-2026010{day}T000000Z.zip" for day in (1, 2))
     processes = [
         subprocess.Popen(

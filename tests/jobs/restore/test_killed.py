@@ -234,7 +234,7 @@ def test_a_server_that_goes_at_the_commit_leaves_it_open_and_the_restore_is_repe
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """That of a process with these settings."""
+    """The environment of a process with these settings."""
     return {
         "DATABASE_URL": settings.database_url,
         "REDIS_URL": settings.redis_url,
@@ -246,7 +246,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
 def test_a_result_in_a_journal_that_cannot_be_written_prevents_no_restore(
     source: Installation, installed: Installer, file: str, backend: str
 ) -> None:
-    """Its message stays held, the others of the journal are settled."""
+    """The message of a result that cannot be written stays held. The other results in the journals are settled."""
     with source.services.database.read() as session:
         ids = list(session.scalars(select(QueueEntry.recipient_id).order_by(QueueEntry.recipient_id)))
     broken = DeliveryResult.accepted("2.0.0 queued")._replace(segments=2**63)

@@ -173,7 +173,7 @@ def test_another_secret_key_is_refused_unless_it_is_accepted(
 def test_a_backup_of_an_older_version_is_migrated(
     installed: Installer, file: str, next_release: Callable[[], None]
 ) -> None:
-    """It is made before the migration, by this version or by that one."""
+    """The backup was made before the migration, by the older version or by this one."""
     source = installed("sqlite", migrated=True)
     add_account(source)
     before = source.json("backup", file)["revision"]

@@ -67,7 +67,7 @@ def fill(source: Installation) -> tuple[Tenant, Rows]:
 
 
 def later(source: Installation, settings: Settings) -> Settings:
-    """Those settings as a process reads them that starts after a restore."""
+    """The settings as a process reads them that starts after a restore."""
     urls = {"DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
     mail = {"EMAIL_TRANSPORT_URL": settings.email_transport_url}
     variables = {"DATA_DIR": str(settings.data_dir), "RATE_LIMIT": "off", "WEBHOOK_SPACING": "0", "RETRY_DELAY": "0"}
@@ -179,7 +179,7 @@ def add_run(source: Installation, rows: Rows) -> int:
 
 
 def release_lease(rows: Rows, in_flight: int) -> None:
-    """Its sender is done: it is sent."""
+    """Ends the lease of the message, whose sender is done."""
     rows.change([in_flight], state="queued", worker=None, lease_time=None)
 
 
@@ -386,7 +386,7 @@ def test_what_is_set_aside_while_large_tables_are_loaded_is_there_afterwards(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_backup_shows_one_moment_while_others_write(installed: Installer, file: str, backend: str) -> None:
-    """And nobody waits for it: what is written here is committed before the backup goes on."""
+    """Nobody waits for a backup: what is written while it runs is committed before the backup goes on."""
     source = installed(backend, migrated=True)
     rows = Rows.of(new_tenant(source.app))
     rows.add_send(["before@example.com"])
