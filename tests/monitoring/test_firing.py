@@ -232,7 +232,7 @@ def test_a_relay_that_cuts_the_connection_after_the_end_of_a_message(world: Worl
 
 
 def test_every_rule_is_caused_in_this_module() -> None:
-    """And is seen to end."""
+    """Every rule is also seen to end."""
     source = Path(__file__).read_text("utf-8")
     for name in ALERTS:
         assert source.count(f'"{name}"') > 1, name

@@ -79,7 +79,7 @@ def _told(log: str) -> list[str]:
 
 @contextlib.contextmanager
 def _database(name: str) -> Iterator[str]:
-    """Its URL, empty for SQLite."""
+    """The URL of a new database, empty for SQLite."""
     if name == "sqlite":
         yield ""
         return

@@ -74,7 +74,7 @@ class Reload:
 
     service: LaunchedService
     program: Sequence[str]
-    """Its command line, in the folder in which the service was started."""
+    """The command line of the service, in the folder in which the service was started."""
     install: Callable[[], object]
     """Installs `NEXT`."""
 

@@ -103,7 +103,7 @@ def _read_events(text: str) -> None:
 
 
 def _arrives(text: str) -> None:
-    """As it does, a piece at a time."""
+    """Receives a mail a piece at a time, as it arrives."""
     mail, raw = IncomingMail(Store(), most=MAIL, kept=MAIL), text.encode()
     for at in range(0, len(raw), KIB):
         mail.feed(raw[at : at + KIB])

@@ -103,7 +103,7 @@ def _report(text: str) -> object:
 
 
 def _fields(text: str) -> str:
-    """Those of the parts for machines."""
+    """The fields of a report's parts for machines."""
     parts = parts_of_type(parse(text.encode()), "message/delivery-status")
     return "".join(str(block) for part in parts for block in field_blocks(part))
 

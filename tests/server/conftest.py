@@ -73,7 +73,7 @@ def thrifty(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture(scope="package")
 def proxied(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """The same behind a proxy."""
+    """A server that holds little for its clients, and trusts one proxy."""
     environ = {**THRIFTY, "TRUSTED_PROXIES": "1"}
     with forked_web_server(settings, tmp_path_factory.mktemp("proxied"), PYTHONPATH=doors_path, **environ) as server:
         yield server

@@ -45,8 +45,8 @@ class Parts(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """That many parts of that many bytes, each of which leaves a byte in a file of the test, as does the end
-        whatever it is; with `fails`, the last one is an error."""
+        """Returns `parts` parts of `bytes` bytes each. Each part leaves a byte in a file of the test, and so does the
+        end, whether or not the response is complete. With `fails`, the last part is an error."""
         count, size, file = int(request.args["parts"]), int(request.args["bytes"]), Path(request.args["file"])
         return Response(parts(count, size, file, fails="fails" in request.args))
 

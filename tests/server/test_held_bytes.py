@@ -45,7 +45,7 @@ def slowest(line: Line, count: int = 200) -> float:
 
 @contextlib.contextmanager
 def asked(web: Web, count: int, request: bytes) -> Iterator[list[Line]]:
-    """That many clients which have asked for something, and read nothing."""
+    """Opens `count` clients which have sent a request and read nothing of the answer."""
     with lines(web, count) as slow:
         for line in slow:
             line.send(request)

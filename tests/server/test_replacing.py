@@ -25,7 +25,7 @@ FIRST_HALF, SECOND_HALF = HEALTH[:20], HEALTH[20:]
 
 @pytest.fixture(scope="module")
 def own_settings(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Those of a database of these tests' own."""
+    """Settings with a database for the tests of this module alone."""
     folder = tmp_path_factory.mktemp("data")
     return test_settings(folder, DATABASE_URL=migrated_file(folder / "tms.sqlite3"), REDIS_URL=redis_url)
 
@@ -51,7 +51,7 @@ def retirements(web: Web) -> int:
 
 
 def test_a_client_that_keeps_its_connection_is_answered_by_the_code_from_before(replaced: Web) -> None:
-    """And is told to open another one, which the new code accepts."""
+    """The answer tells the client to open another connection, which the new code accepts."""
     before = replaced.workers()
     with replaced.connect() as kept, replaced.connect() as slow:
         assert kept.ask(HEALTH).headers["connection"] == "keep-alive"

@@ -20,7 +20,7 @@ POST = b"POST /doors/what-came HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d
 
 @contextlib.contextmanager
 def lines(web: Web, count: int) -> Iterator[list[Line]]:
-    """That many connections."""
+    """Opens `count` connections."""
     with contextlib.ExitStack() as kept:
         yield [kept.enter_context(web.connect()) for _ in range(count)]
 

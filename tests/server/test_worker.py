@@ -67,7 +67,7 @@ def test_the_master_process_is_ready_and_shows_life_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As those of the other processes: tests/jobs/test_signs_of_life.py."""
+    """The signs of life of the other processes are tested in tests/jobs/test_signs_of_life.py."""
     assert manager.told()[0] == "READY=1"
     for _ in range(2):
         manager.wait_for("WATCHDOG=1")
