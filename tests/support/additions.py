@@ -98,7 +98,7 @@ def endpoint_of(method: str, path: str) -> Endpoint | None:
 
 
 def added_endpoints(document: Mapping[str, Any]) -> set[str]:
-    """Those of which the specification says nothing."""
+    """The endpoints of which the specification says nothing."""
     every = Description(document).operations()
     return {f"{method} {path}" for method, path, _ in every if endpoint_of(method, path) is None}
 

@@ -28,7 +28,7 @@ def in_thread(start: Coroutine[Any, Any, asyncio.Server]) -> Iterator[int]:
 
 
 async def _end(server: asyncio.Server) -> None:
-    """Also closes its connections, and ends the threads that it has started."""
+    """Ends the server, its connections, and the threads that it has started."""
     server.close()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:

@@ -158,7 +158,7 @@ class ContactModel:
             self.values[key] = str(value)
 
     def meets(self, conditions: Conditions) -> bool:
-        """Of conditions with EXACTLY only."""
+        """Whether the contact meets the conditions, which may use EXACTLY only."""
         pairs = (written.split(":EXACTLY:") for written in conditions.written.split(":OR:"))
         return any(self.values.get(key, "").lower() == value.lower() for key, value in pairs)
 

@@ -17,7 +17,7 @@ class Break(Protocol):
 
     @property
     def module(self) -> str:
-        """Its full name."""
+        """The full name of the module."""
 
     @property
     def change(self) -> Change:

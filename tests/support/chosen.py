@@ -27,5 +27,5 @@ def add_database_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_databases(options: argparse.Namespace, default: Sequence[str] = DATABASES) -> list[str]:
-    """Those of the options, else the default."""
+    """The databases that the options name, else the default."""
     return [name for name in DATABASES if getattr(options, name)] or list(default)

@@ -57,7 +57,7 @@ class Page:
 
     @property
     def names(self) -> list[str]:
-        """Those of the parts of its path."""
+        """The names of the parameters in the path."""
         return PARAMETER.findall(self.rule)
 
     @property
@@ -66,7 +66,7 @@ class Page:
         return self.rule.endswith(".csv")
 
     def path(self, ids: Mapping[str, Any]) -> str:
-        """Its path with these parts."""
+        """The path of the page with these values of its parameters."""
         return PARAMETER.sub(lambda match: str(ids[match[1]]), self.rule)
 
 

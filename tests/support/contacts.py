@@ -79,7 +79,7 @@ def unsubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: 
 
 
 def resubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: AddressKind = "email") -> int:
-    """As the command line does it."""
+    """Resubscribes an address as the command line does."""
     with tenant.services.database.write() as transaction:
         return suppress.resubscribe(transaction, tenant.id, kind, address, list_id)
 
@@ -91,6 +91,6 @@ def block(tenant: Tenant, address: str, kind: AddressKind = "email") -> None:
 
 
 def unblock(tenant: Tenant, address: str, kind: AddressKind = "email") -> bool:
-    """As the command line does it."""
+    """Unblocks an address as the command line does."""
     with tenant.services.database.write() as transaction:
         return suppress.unblock(transaction, tenant.id, kind, address)

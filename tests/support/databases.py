@@ -58,7 +58,7 @@ ONE_DATABASE = (
 )
 """Files of tests, and folders of such files."""
 SAMPLE = 8
-"""Of so many of their tests, one runs over both databases."""
+"""One of so many tests of `ONE_DATABASE` runs over both databases."""
 VARIABLE = "BOTH_DATABASES"
 
 

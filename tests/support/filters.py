@@ -31,7 +31,7 @@ class Collection:
         return [item[self.key] for item in items(self.client.get(self.path, list(pairs)), self.name)]
 
     def matching_keys(self, pairs: Pairs) -> set[Any]:
-        """The same, sorted; the `size` of `limit=0` must agree."""
+        """The keys of the matching items as a set. The `size` of `limit=0` must agree."""
         keys = self.get(pairs)
         counted = self.client.get(self.path, [*pairs, ("limit", "0")]).get_json()
         assert (counted["size"], counted["_embedded"][self.name]) == (len(keys), [])

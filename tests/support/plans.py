@@ -39,8 +39,8 @@ class StatementRecorder:
 
 
 def scanned(connection: Connection, statement: str, parameters: Any, tables: Collection[str]) -> list[str]:
-    """Those of the tables that the plan of the statement reads completely: the table itself, or an index that has an
-    entry for each row."""
+    """The tables that the plan of the statement reads completely: the table itself, or an index that has an entry for
+    each row."""
     if connection.dialect.name == "postgresql":
         explained = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters).scalar_one()
         read = {node["Relation Name"] for node in _nodes(explained[0]["Plan"]) if node["Node Type"] == "Seq Scan"}

@@ -19,7 +19,7 @@ class RelayReply(NamedTuple):
 
     @property
     def code(self) -> int:
-        """Of SMTP."""
+        """The SMTP code of the reply."""
         return int(self.text[:3])
 
     @property

@@ -65,7 +65,7 @@ class Rows:
 
     @classmethod
     def of(cls, tenant: Tenant) -> Rows:
-        """Those of a tenant, which may send from the addresses of these rows."""
+        """The rows of a tenant, which may send from the addresses that the rows use."""
         with tenant.services.database.write() as transaction:
             permit_senders(transaction, tenant.id)
         return cls(tenant.services, tenant.id)

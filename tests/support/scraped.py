@@ -36,10 +36,10 @@ def renew(app: Flask) -> None:
 
 
 def value(scraped: Samples, name: str, **labels: str) -> float:
-    """That of one sample; 0 if it is not there."""
+    """The value of one sample; 0 if it is not there."""
     return scraped.get((name, frozenset(labels.items())), 0.0)
 
 
 def samples(scraped: Samples, pattern: str) -> Samples:
-    """Those whose names fit."""
+    """The samples whose names match a pattern."""
     return {key: number for key, number in scraped.items() if re.fullmatch(pattern, key[0])}

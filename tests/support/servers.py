@@ -77,7 +77,7 @@ def _strategy(connection: Connection) -> str:
 
 @contextmanager
 def migrated_database(server_url: str) -> Iterator[str]:
-    """The same for one with the newest schema."""
+    """The URL of a new database with the newest schema, dropped afterwards."""
     with _connected(server_url) as connection:
         databases = connection.execute(text("SELECT true FROM pg_database WHERE datname = :name"), {"name": TEMPLATE})
         is_prepared = bool(databases.scalar())

@@ -58,7 +58,7 @@ class Page(HTMLParser):
 
 
 RELATIONS = {"author", "canonical", "help", "index", "next", "prev", "search", "start", "up"}
-"""Of `link` elements that load nothing."""
+"""The relations of `link` elements that load nothing."""
 
 
 def faults(folder: Path) -> Iterator[str]:

@@ -42,7 +42,7 @@ class TypedCommand(NamedTuple):
 
 
 class StandIns:
-    """Those of one shell; `environ` is what the shell needs for them."""
+    """The programs that stand in for others in one shell. `environ` is what the shell needs for them."""
 
     def __init__(self, listener: socket.socket, path: Path, answer: Callable[[TypedCommand], Answer]) -> None:
         self._listener = listener
@@ -50,7 +50,7 @@ class StandIns:
         self.environ = {"STAND_IN": str(path)}
 
     def add(self, program: Path) -> None:
-        """Writes one of that name."""
+        """Writes a stand-in for a program to this path."""
         program.write_text(f"#!{sys.executable} -IS\n{SCRIPT}")
         program.chmod(0o700)
 

@@ -33,7 +33,7 @@ class Web:
 
     @property
     def base(self) -> str:
-        """Its base URL."""
+        """The base URL of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     def output(self) -> str:
@@ -86,8 +86,8 @@ def web_server(settings: Settings, folder: Path, **environ: str) -> Iterator[Web
 def forked_web_server(
     settings: Settings, folder: Path, limits: Mapping[int, int] | None = None, /, **environ: str
 ) -> Iterator[Web]:
-    """The same without the two seconds for its imports. `limits` are those of the system for the process, by the
-    constants of `resource`."""
+    """A server that is forked, which saves the two seconds for its imports. `limits` are those of the system for the
+    process, by the constants of `resource`."""
     log, port = folder / "web.log", free_port()
     process = ForkedProcess(log, serve, {**_environment(settings, port), **environ}, limits or {})
     try:
