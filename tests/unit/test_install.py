@@ -26,7 +26,6 @@ class Terminal(io.StringIO):
     """A stream that says it is one."""
 
     def isatty(self) -> bool:
-        """It is."""
         return True
 
 

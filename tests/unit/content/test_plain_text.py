@@ -52,7 +52,7 @@ def test_any_html_is_converted(html: str) -> None:
     ],
 )
 def test_the_text_is_not_much_longer_than_the_html(html: str) -> None:
-    """Otherwise a few lines of HTML could fill the memory of a worker."""
+    """A few lines of HTML could fill the memory of a worker if the text had no such bound."""
     assert len(plain_text(html)) < 10 * len(html)
 
 

@@ -88,7 +88,7 @@ def test_a_frozen_server_is_left_and_used_again_after_it_resumes(database: Datab
 def test_while_one_request_waits_for_a_frozen_server_others_fail_at_once(
     database: Database, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the requests of a process would wait one after the other."""
+    """If each request waited, the requests of a process would wait one after the other."""
     monkeypatch.setattr("app.db.bounded_connection.PROBE_INTERVAL", PATIENCE)
     with own_postgres.frozen():
         ask_and_fail(database)
@@ -174,7 +174,7 @@ def test_no_statement_starts_with_hardly_any_time_left(database: Database) -> No
 
 
 def test_a_request_with_a_spent_budget_returns_its_connection(database: Database) -> None:
-    """With twice as many requests as connections; the pool resets each connection."""
+    """There are twice as many requests as connections. The pool resets each connection."""
     for _ in range(4):
         bounded_connection.begin_request()
         with pytest.raises(OperationalError, match=r"cancel|too long"):

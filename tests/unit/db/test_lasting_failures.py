@@ -58,7 +58,7 @@ def writes_as_nobody(url: str, moments: Any) -> None:
 
 
 def test_a_connection_that_was_opened_while_the_file_could_not_be_written_is_replaced(tmp_path: Path) -> None:
-    """As another user, since nothing is unwritable for root."""
+    """The connection is opened by another user, since nothing is unwritable for root."""
     folder = tmp_path / "data"
     folder.mkdir()
     path = folder / "tms.sqlite3"
@@ -226,7 +226,8 @@ def test_statements_on_the_driver_end_their_connection_likewise(database: Databa
 
 @each("state", ["25P02", "25006", "25P03", "57P01", "57P05", "08006", "26000", "58030", "XX001", "3F000"])
 def test_what_lasts_is_a_table(state: str) -> None:
-    """Of each kind, the one that stands for it; what passes by itself leaves the connection alone."""
+    """Each state stands for one kind of failure that lasts. A failure that passes by itself leaves the connection
+    alone."""
     assert failure_of(psycopg.errors.lookup(state)()).lasts
     for passing in ("40001", "53100", "55P03", "57014", "23505"):
         assert not failure_of(psycopg.errors.lookup(passing)()).lasts

@@ -120,7 +120,7 @@ def test_a_transaction_begins_together_with_its_first_statements(database: Datab
 def test_the_statement_that_fails_is_named_and_the_connection_goes_on(
     database: Database, place: int, before: int
 ) -> None:
-    """Also where the others were about to be prepared, or had been."""
+    """The other statements may be about to be prepared, or may have been prepared."""
     statements = [ONE, TWO]
     statements.insert(place, WRONG)
     for _ in range(before):

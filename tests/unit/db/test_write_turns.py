@@ -29,7 +29,7 @@ class Watch:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the service: the suite has none elsewhere."""
+    """Restores the pauses of the service, which are switched off in the rest of the suite."""
     monkeypatch.setattr(write_turns, "PAUSE_SECONDS", PAUSE_SECONDS)
 
 

@@ -29,7 +29,7 @@ def header(now: datetime | None = None, body: bytes = BODY) -> str:
 
 
 def test_the_id_of_a_batch_has_another_name_only_where_the_claim_is_meant() -> None:
-    """It is `batch_id` in commands, pages, files and logs (docs/webhooks.md#signature)."""
+    """The id is `batch_id` in commands, pages, files and logs (docs/webhooks.md#signature)."""
     folders = ("app", "blueprints", "schemas", "clients/python/src", "docs")
     pages = (path for folder in folders for path in Path(folder).rglob("*") if path.suffix in (".py", ".html", ".md"))
     assert {str(path) for path in pages if re.search(r"\bjti\b", path.read_text())} == {

@@ -95,13 +95,13 @@ def test_a_complaint_contains_the_return_path() -> None:
 
 
 def test_the_return_path_is_read_from_the_original_mail() -> None:
-    """As the last mail server wrote it there."""
+    """The last mail server wrote the return path into the original mail."""
     raw = delivery_failure("x@y.example", "ann@example.com", original=f"Return-Path: <{TO}>\r\n\r\nHello\r\n".encode())
     assert [report.original_senders for report in reports(raw)] == [(TO,)]
 
 
 def test_the_original_mail_may_consist_of_its_header_only() -> None:
-    """As providers return it in complaints (RFC 5965, 2)."""
+    """Providers return only the header in complaints (RFC 5965, 2)."""
     raw = complaint("abuse@acme.example", "ann@example.com").replace(
         b"Type: message/rfc822", b"Type: text/rfc822-headers"
     )
@@ -122,7 +122,7 @@ def test_an_encoded_notification_is_decoded(encoding: str, encode: Callable[[byt
 
 
 def test_a_report_with_a_large_original_mail_is_read_quickly() -> None:
-    """Its fields stand before the mail that it returns."""
+    """The fields of the report stand before the mail that it returns."""
 
     def returning(size: int) -> bytes:
         original = ORIGINAL + b"eA==\r\n" * (size // 6)

@@ -88,7 +88,7 @@ def test_a_connection_to_postgresql_has_the_kernel_check_its_peer(tcp_postgres: 
 
 
 def test_the_server_is_told_to_check_its_client_likewise(tcp_postgres: str) -> None:
-    """Otherwise it would keep the locks of a client that has vanished."""
+    """A server that did not check would keep the locks of a client that has vanished."""
     database = Database(tcp_postgres)
     try:
         with database.engine.connect() as connection:

@@ -55,7 +55,7 @@ def test_expand_lists_the_resources_to_embed() -> None:
 @each("name", ["fields", "expand"])
 @each("text", ["nonsense", "", "id,,name", "id,", "ID", "id, name"])
 def test_an_unknown_name_in_fields_or_expand_is_refused(name: str, text: str) -> None:
-    """It is `invalid_query_syntax`, with the parameter as `field`."""
+    """The code is `invalid_query_syntax`, with the parameter as `field`."""
     assert errors(parse, (name, text)) == [("invalid_query_syntax", name)]
 
 
@@ -148,7 +148,7 @@ def test_the_developer_message_names_parameter_problem_and_accepted_values(pair:
 
 
 def test_the_developer_message_is_short_and_printable() -> None:
-    """Otherwise a client's text might be impossible to write as JSON, or flood the log."""
+    """A client's text might be impossible to write as JSON, or flood the log."""
     message = first_message(("id", "\ud800\x00\n" + "9x" * 5000))
     assert message.isprintable()
     assert len(message) < 200
@@ -156,7 +156,7 @@ def test_the_developer_message_is_short_and_printable() -> None:
 
 
 def test_all_filters_apply_together() -> None:
-    """They are combined by AND."""
+    """Filters are combined by AND."""
     query = parse(("id:in", "1..10"), ("id:in", "5..15"), ("name", "x"))
     assert [(condition.filter.name, condition.op) for condition in query.conditions] == [
         ("id", "in"),

@@ -36,7 +36,7 @@ def test_there_is_a_next_link_only_where_there_is_a_next_page() -> None:
 
 
 def test_there_is_a_prev_link_only_after_the_first_page() -> None:
-    """It never begins before the first item."""
+    """The previous page never begins before the first item."""
     assert links(("limit", "10"), ("offset", "25"), has_next=False)["prev"] == "/v1/things?limit=10&offset=15"
     assert links(("limit", "10"), ("offset", "3"), has_next=False)["prev"] == "/v1/things?limit=10&offset=0"
     assert "prev" not in links(("offset", "0"))
@@ -58,7 +58,7 @@ def test_links_are_percent_encoded() -> None:
 
 
 def test_a_count_has_no_other_pages() -> None:
-    """With limit=0 the answer has limit 0 and the number of all matching items."""
+    """The answer to `limit=0` has limit 0 and the number of all matching items."""
     assert envelope("/v1/things", parse(("limit", "0"), ("offset", "5")), PageEnds(7)) == {
         "offset": 5,
         "limit": 0,

@@ -71,6 +71,6 @@ def test_a_time_zone_beyond_the_ends_of_the_calendar_is_no_error(zone: str, text
 
 
 def test_dates_and_times_of_list_fields_are_never_shifted() -> None:
-    """Their values have no time zone."""
+    """Values of list fields have no time zone."""
     for key, text in [("born", "1990-01-31"), ("visit", "2026-05-04"), ("visit", "2026-05-04T10:00:00")]:
         assert alternatives((key, text), ("_tz", "Australia/Brisbane")) == alternatives((key, text))

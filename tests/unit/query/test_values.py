@@ -178,7 +178,7 @@ WRONG = {
 
 @each(("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts])
 def test_a_value_of_the_wrong_type_is_refused(name: str, text: str) -> None:
-    """As `invalid_query_syntax`, or as an element of a list `invalid_filter_list`."""
+    """The code is `invalid_query_syntax`."""
     assert errors(parse, (name, text)) == [("invalid_query_syntax", name)]
     assert errors(parse, (f"{name}:ne", text)) == [("invalid_query_syntax", name)]
 

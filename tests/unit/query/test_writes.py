@@ -35,7 +35,6 @@ def test_allowed_parameters_are_returned_by_name() -> None:
     ],
 )
 def test_a_parameter_of_another_method_is_refused(key: str, code: str) -> None:
-    """As `parameter_not_available`."""
     [(code_of_error, _)] = errors(parse_write, [(key, "1")], ALLOWED, RESOURCE)
     assert code_of_error == code
 
@@ -67,7 +66,7 @@ def test_remove_unsubscribers_is_true_or_false(value: str) -> None:
 
 @each("value", ["", "all", "Any", "any ", "\udcff"])
 def test_other_values_of_remove_unsubscribers_are_refused(value: str) -> None:
-    """As `invalid_query_syntax`."""
+    """The code is `invalid_query_syntax`."""
     assert errors(parse_remove_unsubscribers, value) == [("invalid_query_syntax", "remove_unsubscribers")]
 
 

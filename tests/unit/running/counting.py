@@ -21,7 +21,7 @@ def main(data_dir: str) -> None:
 
 
 def count_on_command(line: Connection, data_dir: Path) -> None:
-    """The same with commands that come over a connection, until it ends."""
+    """Reads commands from a connection, until it ends."""
     _share(str(data_dir))
     with suppress(EOFError):
         while True:

@@ -64,7 +64,7 @@ def test_a_process_has_one_name_everywhere_and_one_that_is_forked_has_its_own(
 
 
 def test_a_file_under_creation_does_not_count_as_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not locked yet. `Path.glob` finds names with a leading dot, too."""
+    """A file under creation is not locked yet. `Path.glob` finds names with a leading dot, too."""
     seen: list[list[str]] = []
     flock = fcntl.flock
 

@@ -53,7 +53,7 @@ def test_an_older_folder_of_the_service_is_restricted_with_its_files(tmp_path: P
 
 
 def test_a_shared_folder_keeps_its_permissions_and_our_files_in_it_are_restricted(tmp_path: Path) -> None:
-    """Such as a home folder or /tmp, configured by mistake."""
+    """A home folder or /tmp may be configured by mistake."""
     ours, theirs = wide(tmp_path / "home", "tms.sqlite3", "letter.txt")
     from_environment({"DATA_DIR": str(tmp_path / "home")})
     assert [permissions(path) for path in (tmp_path / "home", ours, theirs)] == [0o755, 0o600, 0o644]

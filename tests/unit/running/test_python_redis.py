@@ -160,7 +160,7 @@ sys.stdin.read()
 
 
 def test_it_ends_with_a_killed_launcher() -> None:
-    """Also where the kernel does not signal the death of the parent."""
+    """Redis ends even where the kernel does not signal the death of the parent."""
     with short_folder() as folder:
         command = [sys.executable, "-c", LAUNCHER, str(own_redis_socket(folder))]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as launcher:

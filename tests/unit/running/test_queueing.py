@@ -54,7 +54,7 @@ def test_a_call_costs_one_command_while_a_wake_up_is_queued(redis: Redis, monkey
 
 
 def test_a_wake_up_that_was_taken_no_longer_counts(redis: Redis) -> None:
-    """Its worker may have looked already, so work that is committed now needs a new one."""
+    """The worker that took the wake-up may have looked already, so work that is committed now needs a new one."""
     wake_ups = WakeUps(redis)
     wake_ups.wake(SENDS)
     redis.lpop("rq:queue:sends")

@@ -91,7 +91,7 @@ def test_the_texts_of_settings_and_services_contain_no_secret(tmp_path: Path) ->
 
 
 def test_a_secret_may_stand_in_a_file(tmp_path: Path) -> None:
-    """As containers and systemd hand it over."""
+    """Containers and systemd hand secrets over in files."""
     file = tmp_path / "secret"
     file.write_text("a secret key of a file, long enough\n")
     settings = from_environment({"DATA_DIR": str(tmp_path), "SECRET_KEY_FILE": str(file), "PORT_FILE": "ignored"})

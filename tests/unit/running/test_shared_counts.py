@@ -111,7 +111,8 @@ def test_counts_of_dead_processes_are_added_to_one_file(tmp_path: Path, start: S
 
 
 def test_a_file_that_was_added_and_not_deleted_yet_counts_once(tmp_path: Path) -> None:
-    """Its process was killed, or the reader came, between the two steps."""
+    """A dead process's counts are added to the total before its file is deleted. The process that adds them may be
+    killed between the two steps, or a reader may come then."""
     (tmp_path / f"dead{COUNTS_SUFFIX}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
     (tmp_path / "dead.alive").touch()
     assert counted(tmp_path) == 2
@@ -170,7 +171,8 @@ def small_disk(folder: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_ends_no_process_and_loses_no_count(tmp_path: Path, start: Start) -> None:
-    """With a file mapped into memory, a full disk would kill the process: the system has no other way to report it."""
+    """If the file were mapped into memory, a full disk would kill the process: the system has no other way to report
+    it."""
     with small_disk(tmp_path / "metrics") as disk:
         before = start()
         before.ask("1")
@@ -199,7 +201,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def test_a_process_without_write_permission_counts_for_itself(tmp_path: Path) -> None:
-    """As on a full disk, where none can be mounted."""
+    """A process may not write on a full disk, either. This test needs no disk that is mounted for it."""
     (tmp_path / "secret_key").write_text("x" * 40)
     done = run(tmp_path, "3\nwrite\nshow\n", NO_ROOM)
     assert done.stdout.splitlines()[:2] == ["counted", "written"]

@@ -79,7 +79,7 @@ def test_a_signal_ends_the_supervisor_with_success(supervisor: Supervisor, numbe
 
 
 def test_an_ignored_sighup_stays_ignored(supervisor: Supervisor) -> None:
-    """As under `nohup make run`."""
+    """SIGHUP is ignored under `nohup make run`."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     supervisor.catch_signals()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -173,7 +173,7 @@ def test_pauses_before_restarts_grow_to_half_a_minute_and_are_reset_by_a_stable_
 def test_redis_is_stopped_after_the_processes_that_use_it(
     supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As soon as they have ended, however much longer their grace period is."""
+    """Redis is stopped as soon as the other processes have ended, however much longer their grace period is."""
     for grace in ("GRACE", "LAST_GRACE"):
         monkeypatch.setattr(supervisors, grace, 10 * PATIENCE)
     log = tmp_path / "log"

@@ -73,7 +73,8 @@ def errors_of(body: Body, schema: CodeSchema) -> list[FieldError]:
 
 
 def agree(schema: CodeSchema, body: Body) -> None:
-    """Both return the same, down to the types of the values, or both refuse with the same errors."""
+    """Checks that the fast load and marshmallow agree. Both return the same, down to the types of the values, or both
+    refuse with the same errors."""
     errors = errors_of(body, schema)
     assert schema.fast_load is not None
     if errors:

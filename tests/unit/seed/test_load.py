@@ -549,7 +549,7 @@ def test_a_number_of_another_account_is_refused_unless_it_is_shared(services: Se
 def test_a_host_of_another_account_is_refused_but_not_one_that_was_named_before(
     services: Services, file: Path, name: str
 ) -> None:
-    """As an upgrade finds it: the host belongs to one of them, and the file still names it for both."""
+    """An upgrade may find a host that belongs to one account while the file still names it for two."""
     host = f"click.{name}.example".lower()
     first = {"name": name, "domains": [{"name": "acme.example", "tracking_host": host}]}
     second = {**first, "name": f"{name} two"}

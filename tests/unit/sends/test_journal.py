@@ -86,7 +86,7 @@ def test_malformed_lines_are_skipped(tmp_path: Path) -> None:
 
 
 def test_a_journal_under_creation_does_not_count_as_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its file appears before its lock."""
+    """The file of a journal appears before its lock."""
     seen: list[list[str]] = []
     flock = fcntl.flock
 
@@ -103,7 +103,7 @@ def test_a_journal_under_creation_does_not_count_as_dead(tmp_path: Path, monkeyp
 
 
 def test_a_refusal_of_the_sender_is_read_back_as_one() -> None:
-    """Otherwise an address would be blocked where a worker died behind it."""
+    """If the difference were lost, an address would be blocked after its worker died."""
     for about_sender in (True, False):
         refused = DeliveryResult.refused("550 5.1.1 nobody", "5.1.1", about_sender=about_sender)
         written = attempt_result(1)._replace(result=refused)

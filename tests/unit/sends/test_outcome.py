@@ -172,7 +172,7 @@ def test_every_result_can_be_journalled_and_read(
 
 @given(st.binary())
 def test_a_malformed_line_raises_a_value_error(line: bytes) -> None:
-    """And no other exception."""
+    """A malformed line raises no other exception."""
     with pytest.raises(ValueError):
         parse_line(line)
 
@@ -185,7 +185,7 @@ def test_a_skipped_recipient_is_not_journalled() -> None:
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_a_cleaned_reply_can_be_stored(reply: str) -> None:
-    """It contains no control characters and no lone surrogates, and is not too long."""
+    """A cleaned reply has no control characters and no lone surrogates, and is not too long."""
     text = sanitize_result(DeliveryResult.accepted(reply)).reply
     assert len(text) <= 1000
     assert text.encode() is not None

@@ -31,8 +31,8 @@ def notified(detail: str, status: str | None = None) -> str:
 
 
 def test_every_reply_of_the_table_means_what_it_must() -> None:
-    """As an answer to a command, and as a notification quotes it: in full, and with the status `5.0.0` that many mail
-    servers write for any failure."""
+    """A reply has one meaning as an answer to a command and as a notification quotes it. A notification quotes it in
+    full, or with the status `5.0.0` that many mail servers write for any failure."""
     answers = {reply.text: answered(reply) for reply in ALL if reply.has_code}
     assert answers == {text: MEANING_OF[text] for text in answers}
     permanent = [reply for reply in ALL if reply.meaning != TEMPORARY]
@@ -88,7 +88,7 @@ def test_any_other_code_blocks_nobody_whatever_the_words_say(code: str) -> None:
     ],
 )
 def test_without_a_code_the_words_decide(reply: str, blocks: bool) -> None:
-    """Both as a relay's own reply, whose status is made up, and as a stranger's."""
+    """The reply may be a relay's own, whose status is made up, or that of an unknown server."""
     assert blocks_address(reply, None) is blocks
     assert blocks_address(reply, "5.0.0") is blocks
 

@@ -67,7 +67,7 @@ class Stage:
         return Client(client, self.clients.enter_context(client.makefile("rb")))
 
     def hold(self, count: int, path: str = "/hold") -> list[Client]:
-        """That many requests, each of which occupies a thread."""
+        """Sends `count` requests, each of which occupies a thread."""
         held = [self.connect() for _ in range(count)]
         for client in held:
             client.send(path)

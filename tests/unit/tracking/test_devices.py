@@ -54,7 +54,7 @@ def test_devices_of_people(agent: str, type_: str | None, name: str | None) -> N
     ],
 )
 def test_providers_that_fetch_for_a_reading_person(agent: str) -> None:
-    """Their user agent does not describe the person's device."""
+    """The user agent of such a provider does not describe the person's device."""
     client = client_of("GET", {"User-Agent": agent})
     assert (client.machine, client.proxied, client.device_type, client.device_name) == (False, True, None, None)
 

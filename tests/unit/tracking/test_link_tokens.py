@@ -34,7 +34,7 @@ def test_the_token_of_an_inline_link_is_parsed(recipient_id: int, link_type: str
 
 
 def test_a_link_to_a_stored_url_is_short() -> None:
-    """Also for the millionth recipient."""
+    """A link is short even for the millionth recipient."""
     assert len(link_token(KEY, StoredLink(1_000_000, 1_000_000)) or "") == 24
 
 

@@ -82,7 +82,7 @@ def test_the_time_is_linear(piece: str) -> None:
 
 
 def test_of_very_many_links_the_first_are_found() -> None:
-    """Otherwise a body with a megabyte of links would cost each of its hundred mails a second."""
+    """A limit is needed because a body with a megabyte of links would cost each of its hundred mails a second."""
     some, more = MAX_SCANNED, 10 * MAX_SCANNED
     assert replace_in_text("http://a " * more, bracketed) == "[http://a] " * some + "http://a " * (more - some)
     html = replace_in_html("<a href=http://a>" * more, lambda _: "b")

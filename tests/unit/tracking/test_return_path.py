@@ -65,6 +65,6 @@ def test_a_changed_address_is_invalid(recipient_id: int, data: st.DataObject) ->
 
 @given(st.text(), st.sampled_from(["", "bounces+", "unsubscribe+"]))
 def test_any_other_text_is_invalid(text: str, start: str) -> None:
-    """It raises no exception."""
+    """Invalid text raises no exception."""
     assert recipient_of_address((KEY,), start + text) is None
     assert recipient_of_address((KEY,), f"{start}{text}@acme.example") is None

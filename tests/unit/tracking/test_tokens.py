@@ -16,7 +16,7 @@ KEY = "a secret of the tests, long enough to sign"
 
 @given(st.integers(1, 2**63 - 1))
 def test_a_token_identifies_its_recipient(recipient_id: int) -> None:
-    """It is short enough for a text message."""
+    """A token is short enough for a text message."""
     token = recipient_token(KEY, UNSUBSCRIBE_PURPOSE, recipient_id)
     assert 15 <= len(token) <= 24
     assert recipient_from_token((KEY,), UNSUBSCRIBE_PURPOSE, token) == recipient_id
@@ -47,7 +47,7 @@ def test_a_changed_token_is_invalid(recipient_id: int, data: st.DataObject) -> N
 
 @pytest.mark.parametrize("recipient_id", [1, 300, 70_000])
 def test_the_unused_bits_of_the_last_base64_character_count(recipient_id: int) -> None:
-    """Otherwise a changed link would still be valid. The ids have one, two and three bytes."""
+    """If the unused bits did not count, a changed link would still be valid. The ids have one, two and three bytes."""
     token = recipient_token(KEY, UNSUBSCRIBE_PURPOSE, recipient_id)
     characters = string.ascii_letters + string.digits + "-_"
     void = [
@@ -60,7 +60,7 @@ def test_the_unused_bits_of_the_last_base64_character_count(recipient_id: int) -
 
 @given(st.text())
 def test_any_other_text_is_invalid(text: str) -> None:
-    """It raises no exception."""
+    """Invalid text raises no exception."""
     assert recipient_from_token((KEY,), UNSUBSCRIBE_PURPOSE, text) is None
 
 

@@ -58,7 +58,8 @@ def are_valid(content: bytes, count: int = len(SIGNERS)) -> list[bool]:
 
 
 def is_valid(content: bytes, number: int) -> bool:
-    """Its result for one signature; it raises an exception about a body that does not match."""
+    """The other implementation's result for one signature. That implementation raises an exception about a body that
+    does not match."""
     try:
         return bool(verifier.DKIM(content).verify(idx=number, dnsfunc=texts))
     except verifier.ValidationError:

@@ -88,7 +88,7 @@ def test_an_answer_about_the_message_is_final(
 def test_a_relay_that_accepts_no_messages_now_is_skipped(
     server: MailServer, second: MailServer, mail: MakeMail, step: str, reply: str
 ) -> None:
-    """It answered before the recipient, or closed before the message: it cannot have accepted it."""
+    """The relay answered before the recipient, or closed before the message, so it cannot have accepted the message."""
     server.reply(step, reply)
     results = send(f"{server.url()},{second.url()}", mail(), mail())
     assert [result.outcome for result in results] == [Outcome.ACCEPTED] * 2
@@ -101,7 +101,7 @@ def test_a_relay_that_accepts_no_messages_now_is_skipped(
 def test_a_relay_that_defers_one_sender_stays_available_to_the_others(
     server: MailServer, second: MailServer, mail: MakeMail, reply: str
 ) -> None:
-    """Otherwise the reputation of one account would decide the route of the others' mail."""
+    """If the relay were set aside for all, the reputation of one account would decide the route of the others' mail."""
     server.reply("MAIL", reply)
     results = send(f"{server.url()},{second.url()}", mail(), mail())
     passed_over, is_set_aside = reply.startswith("4"), reply.startswith("421")

@@ -264,7 +264,7 @@ def test_a_message_that_cannot_be_handled_now_is_delivered_again(smsc: Smsc, ope
 
 
 def test_a_message_that_can_never_be_handled_is_refused_for_good(smsc: Smsc, open_: Open) -> None:
-    """Otherwise the gateway would deliver it for ever."""
+    """The gateway would deliver the message for ever if it were told to try again."""
 
     def take(incoming: GatewayMessage) -> bool:
         if isinstance(incoming, GatewayReply) and incoming.text == "poison":
