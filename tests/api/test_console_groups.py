@@ -98,8 +98,7 @@ def test_the_latest_messages_tell_reasons_links_devices_and_countries(tenant: Te
 
 
 def test_two_groups_are_shown_side_by_side(tenant: Tenant, rows: Rows) -> None:
-    """Both groups must be groups of the account. Any other second group is refused, and the first one is shown
-    alone."""
+    """A group that is not of the same account is refused, and the first one is shown alone."""
     first, second = new_group(rows, sent=10, delivered=5), new_group(rows, sent=20, delivered=5)
     browser = signed_in(tenant)
     page = words(browser.get(f"{PATH}/{first}?beside={second}"))

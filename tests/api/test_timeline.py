@@ -144,7 +144,7 @@ def test_a_key_without_contact_view_sees_states_and_times_only(sends: SendsApi) 
 
 
 def test_names_of_the_installation_are_hidden_from_every_key(sends: SendsApi) -> None:
-    """They are hidden even in steps that an earlier release wrote without redacting them."""
+    """Names are hidden even in steps that an earlier release wrote without redacting them."""
     row = sends.send(sends.email()).recipient
     folder = sends.tenant.services.settings.data_dir
     add_step(sends.tenant, row.id, "2026-01-31T10:00:00+00:00", "sent", f"written to {folder}/mail")
