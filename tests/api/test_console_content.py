@@ -107,7 +107,7 @@ def test_the_html_is_sandboxed_and_needs_nothing_from_elsewhere(tenant: Tenant, 
 
 
 def test_an_image_of_the_html_has_an_address_of_its_own(tenant: Tenant, sends: SendsApi) -> None:
-    """For who may see the mail, and as an image alone, whatever it is."""
+    """The image is shown to those who may see the mail. Its address gives images alone."""
     uuid = mail(sends)
     browser = signed_in(tenant)
     answer = browser.get(f"{path_of(uuid, '/image')}?number=1")

@@ -148,7 +148,7 @@ def owned(pages: list[Page]) -> list[Page]:
 
 @pytest.fixture
 def unchanged(estate: Estate, neighbour: Estate) -> Iterator[None]:
-    """Whatever a test asks for, nothing that is stored of the accounts has changed after it."""
+    """Checks that nothing that is stored of the accounts has changed after a test, whatever it asked for."""
     assert estate.sessions
     assert neighbour.sessions
     before = estate.rows(), neighbour.rows()
@@ -210,7 +210,8 @@ def test_the_menu_has_no_page_that_one_may_not_see(estate: Estate, pages: list[P
 
 @pytest.mark.usefixtures("unchanged")
 def test_what_belongs_to_another_account_does_not_exist(estate: Estate, neighbour: Estate, owned: list[Page]) -> None:
-    """Neither by all ids of its path, nor by the last one below the account's own."""
+    """A page does not exist with all ids in its path from another account, nor with only the last one below the
+    account's own."""
     browser, query = neighbour.sessions["link"], f"?account={estate.tenant.id}"
     for page in owned:
         last = page.names[-1]
@@ -223,7 +224,7 @@ def test_what_belongs_to_another_account_does_not_exist(estate: Estate, neighbou
 
 
 def test_no_page_says_anything_of_another_account(estate: Estate, neighbour: Estate, pages: list[Page]) -> None:
-    """Whatever account its query names; the pages of the account itself say much."""
+    """The query may name any account. The pages of the account itself show a lot."""
     query, own_names = f"?account={estate.tenant.id}", 0
     foreign = estate.names() - neighbour.names()
     for page in pages:

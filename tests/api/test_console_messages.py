@@ -51,7 +51,7 @@ def open_in(tenant: Tenant, uuid: str, country: str) -> None:
 
 
 def query_of(answer: TestResponse) -> list[tuple[str, str]]:
-    """Where a form leads to."""
+    """The address to which a form leads."""
     assert answer.status_code == 303, answer.text
     location = urlsplit(answer.headers["Location"])
     assert location.path == PATH

@@ -121,7 +121,7 @@ def test_a_search_finds_by_address_state_and_day(tenant: Tenant) -> None:
 
 
 def test_all_that_one_reply_has_blocked_is_previewed_undone_and_unblocked(tenant: Tenant) -> None:
-    """Only by who may change contacts, and without those who have complained."""
+    """Only those who may change contacts can unblock. Addresses that have complained are left out."""
     emails, denied = [new_email(f"p{number}") for number in range(3)], f"Relay access denied {SCRIPT}"
     blocks = {
         AccountAddress.of(tenant.id, "email", email): Block(PERMANENT_BOUNCE, f"554 5.7.1 <{email}>: {denied}")

@@ -177,7 +177,8 @@ def request_of_another_process(folder: Path) -> Iterator[tuple[str, subprocess.P
 def test_the_key_of_a_request_of_another_process_is_free_when_that_ends(
     tenant: Tenant, path: str, killed: bool
 ) -> None:
-    """At once, by its lock: also when the process was killed and did not release the key."""
+    """The key is free at once, by the lock of the request. This holds even when the process was killed and did not
+    release the key."""
     key, body = unique("key"), {"first_name": "Ann"}
     assert post(tenant.api, path, body, key).status_code == 201
     with request_of_another_process(folder_of(tenant)) as (holder, process):

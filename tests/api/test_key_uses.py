@@ -32,7 +32,7 @@ def uses_of(tenant: Tenant) -> KeyUses:
 
 
 def last_used(tenant: Tenant) -> dict[str, datetime | None]:
-    """By access level."""
+    """The time of the last use of the keys, by access level."""
     with tenant.services.database.read() as session:
         rows = session.execute(select(ApiKey.access_level, ApiKey.last_used_time).where(ApiKey.account_id == tenant.id))
         return {row.access_level: row.last_used_time for row in rows}

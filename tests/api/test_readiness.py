@@ -100,7 +100,7 @@ class HangingProbe:
 def test_while_one_probe_hangs_the_others_get_the_result_before(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that no number of probes takes the connections and the threads of requests."""
+    """No number of probes can take the connections and the threads of requests."""
     monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
     monkeypatch.setattr(health, "STALE_SECONDS", PATIENCE)
     with app_with(settings) as app:

@@ -57,7 +57,7 @@ def test_one_request_waits_for_a_hanging_redis_and_the_others_do_not(
 def test_a_refused_connection_is_reported_at_once(
     limited_app: Flask, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After one retry, without a pause before it."""
+    """Redis is tried once more, without a pause before it."""
     monkeypatch.setattr(redis_client, "SECONDS", 10 * PATIENCE)
     tenant = new_tenant(limited_app)
     redis.stop()

@@ -99,7 +99,7 @@ def test_steps_are_sorted_by_time(sends: SendsApi) -> None:
 
 
 def test_a_long_timeline_is_paged(sends: SendsApi) -> None:
-    """By `limit` and `offset`, as collections are; following the links returns every step once."""
+    """A timeline is paged by `limit` and `offset`, as collections are. Following the links returns every step once."""
     row = sends.send(sends.email()).recipient
     for number in range(105):
         add_step(
@@ -120,7 +120,7 @@ def test_a_long_timeline_is_paged(sends: SendsApi) -> None:
 
 
 def test_a_key_without_contact_view_sees_states_and_times_only(sends: SendsApi) -> None:
-    """Neither addresses nor contacts nor the replies of the other side."""
+    """The key sees neither addresses nor contacts nor the replies of the other side."""
     row = sends.send(sends.email(recipients=[{"email": "ann.secret@example.com"}])).recipient
     words = "550 5.1.1 ann.secret is unknown"
     add_step(sends.tenant, row.id, "2026-01-31T10:00:00+00:00", "bounced", words)

@@ -281,7 +281,8 @@ def test_links_of_a_deleted_recipient(mail: Mail) -> None:
 
 
 def test_the_answer_does_not_wait_for_writers(mail: Mail) -> None:
-    """Neither for the whole database (SQLite) nor for the recipient's row; the visit is recorded afterwards."""
+    """The answer waits neither for a writer of the whole database (SQLite) nor for one of the recipient's row. The
+    visit is recorded afterwards."""
     link_id = mail.rows.add(SendLink, send_id=mail.row.send_id, link_type="html_email", url=URL)
     with mail.rows.services.database.write() as transaction:
         transaction.execute(update(Recipient).where(Recipient.id == mail.id).values(open_type="not_opened"))
@@ -293,7 +294,7 @@ def test_the_answer_does_not_wait_for_writers(mail: Mail) -> None:
 
 
 def test_the_first_visits_of_a_link_are_reported_and_further_ones_counted(mail: Mail) -> None:
-    """Whatever new names the client uses; other links, and machines, are counted separately."""
+    """The client may use any new names. Other links, and machines, are counted separately."""
     for number in range(MAX_STEPS_OF_LINK + 5):
         mail.click(User_Agent=f"{IPHONE} {number}")
     mail.click("https://other.acme.example/", User_Agent=IPHONE)

@@ -110,7 +110,7 @@ def test_a_recipient_by_contact_id_has_the_address_of_the_contact(tenant: Tenant
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_invalid_link_shows_a_page(app: Flask, tenant: Tenant, anon: Client, method: str) -> None:
-    """Forged, changed, or of a deleted recipient."""
+    """The link is forged or changed, or its recipient was deleted."""
     for path in ("/u/nonsense", "/u/AAAAAAAAAAAAAAAAAA", path_of(tenant, 999_999_999)):
         response = anon.request(method, path)
         assert (response.status_code, response.mimetype) == (404, "text/html")
@@ -195,7 +195,7 @@ def _undo(tenant: Tenant, anon: Client, recipient_id: int) -> None:
 
 
 def test_undoing_ends_after_an_hour(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """Then the mail with the link may be with somebody else."""
+    """The mail with the link may be with somebody else after an hour."""
     mobile, list_id = new_mobile(), rows.add_list()
     (recipient_id,) = rows.add_send([mobile], type="sms", list_id=list_id)
     anon.request("POST", path_of(tenant, recipient_id))
