@@ -94,7 +94,7 @@ class ConsoleAnswer:
 
     @property
     def target(self) -> str:
-        """Where it leads to."""
+        """The address to which the answer leads."""
         return str(self.headers.get("Location", ""))
 
     @property

@@ -17,7 +17,7 @@ OWN = re.compile(r"(/console|/docs|#|\?)[!-~]*|")
 """What they may say: a path of the console, or a part of the page."""
 ASSET = re.compile(r"/console/assets/[0-9a-f]+/[\w.]+")
 IMAGES = re.compile(r"https?://[^/\s]+/console/[\w/-]+/image")
-"""Where the images of one mail are."""
+"""The addresses of the images of one mail."""
 CLIMBING = re.compile(r"[\\\s]|/(\.|%2e){1,2}(/|\Z)|(?<!:)//", re.IGNORECASE)
 """What browsers read as another path."""
 

@@ -32,7 +32,7 @@ def console() -> Iterator[Console]:
 
 @pytest.fixture(scope="session")
 def base_url(console: Console) -> str:
-    """Where paths of pages begin."""
+    """The URL at which the paths of pages begin."""
     return console.base
 
 

@@ -11,7 +11,7 @@ from tests.support.servers import wait_until
 from tests.support.webhook_receiver import Receiver, Reply
 
 HOST = "127.0.0.2"
-"""Not that of the demo's own receiver."""
+"""A host other than that of the demo's own receiver."""
 BROKEN = Reply(500, body=b"the queue of events is full")
 
 

@@ -47,7 +47,7 @@ class Person:
     group: int
     state: str
     steps: tuple[str, ...]
-    """Since it was queued, or requeued by an operator."""
+    """The steps since the message was queued, or requeued by an operator."""
     subject: str = SUBJECT
     """The subject of the mail. For a recipient of an automation, it is the name of the step."""
     earlier: tuple[str, ...] = ()

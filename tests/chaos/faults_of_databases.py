@@ -45,7 +45,7 @@ def redis_stopped(stage: Stage, _chance: random.Random) -> None:
 
 @fault("redis-garbage", Promise.RESUMING, Promise.LOST, Promise.STALL, setup=Setup(proxied="redis"))
 def redis_garbage(stage: Stage, _chance: random.Random) -> None:
-    """Something else comes in place of each answer of Redis: of another type, an error, or none that can be read."""
+    """Each answer of Redis is replaced: by one of another type, by an error, or by bytes that cannot be read."""
     with _behaving(stage, "redis", "garbage"):
         time.sleep(8)
 

@@ -35,7 +35,7 @@ RIVALS = 3
 LARGE, LARGE_AT_ONCE = 4_000_000, 3
 """Bytes of an attachment, and how many mails with one are sent at once while memory is scarce."""
 SPARE = 1 << 20
-"""Bytes that a process may still take."""
+"""How many bytes a process may still take."""
 
 
 @fault("disk-full", Promise.REFUSAL, Promise.MAIL_TWICE, setup=Setup(small_disk=True))

@@ -53,7 +53,7 @@ SHARE = 0.5
 """Share of the texts that are refused, deferred or cut off in those modes."""
 TEMPORARY = (THROTTLED, QUEUE_FULL, SYSTEM_ERROR)
 HEADER = 6
-"""Bytes of the header of a part."""
+"""Length of the header of a part, in bytes."""
 POLL = 0.05
 
 

@@ -18,8 +18,8 @@ class Limits:
     answering: float = 14.0
     """The longest time that a client waits for any answer; the service waits ten seconds for a database."""
     accepting: float = 15.0
-    """Until a request is accepted."""
+    """The longest time until a request is accepted."""
     sending: float = 15.0
-    """Until the relay takes a mail."""
+    """The longest time until the relay takes a mail."""
     webhook: float = 10.0
     """The longest time without a delivery, while events wait."""

@@ -35,7 +35,7 @@ BURST, BURST_OF_TEXTS = 60, 20
 WITH_ATTACHMENTS, TEXTS, LONG_TEXTS = 0.2, 0.3, 0.25
 """Shares of the sends, the last one of those of texts."""
 ATTACHED = (1, 40_000)
-"""Bytes of an attachment."""
+"""The least and the greatest size of an attachment, in bytes."""
 KEPT_SHARE, CHANGES = 0.5, 3
 """Share of the changed contacts that are kept, and how often each of them is changed."""
 SENDS = "/v1/transactional-sends"

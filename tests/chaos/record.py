@@ -42,7 +42,7 @@ class Mail:
     subject: str = SUBJECT
     attached: str = ""
     link: str = ""
-    """For unsubscribing, of mails that were taken."""
+    """The link for unsubscribing, of a mail that was taken."""
     began: float = 0.0
     """When its first command or its PDU was read, of messages that were taken."""
     answered: bool = True

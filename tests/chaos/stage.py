@@ -48,8 +48,8 @@ MOST_KILLS = 10
 PROXIED = {"database": "DATABASE_URL", "redis": "REDIS_URL"}
 """What a proxy may be in front of -> the setting with its URL."""
 BOUND_BY_MODES = ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override")
-"""Before a command: the modes of files bind what its processes write, although root starts them. They still find the
-socket of PostgreSQL, which is in a folder of its user."""
+"""A prefix of a command that makes the modes of files bind what its processes write, although root starts them. They
+still find the socket of PostgreSQL, which is in a folder of its user."""
 START_WITHIN = 180.0
 """Seconds; long enough for a busy machine."""
 

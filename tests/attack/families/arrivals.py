@@ -57,7 +57,7 @@ class Before:
 
     @classmethod
     def of(cls, on: Stage) -> Before:
-        """At this moment."""
+        """What has arrived by this moment."""
         return cls(len(on.relay.commands), len(on.relay.mails), len(on.gateway.submissions), len(on.kannel.hits))
 
 

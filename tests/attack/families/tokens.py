@@ -161,7 +161,7 @@ Status: 5.1.1
 
 
 def hooks(on: Stage) -> Iterator[Case]:
-    """Events that no relay has sent."""
+    """Posts events that no relay has sent."""
     event = {
         "RecordType": "Bounce",
         "Type": "HardBounce",
