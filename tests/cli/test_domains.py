@@ -308,7 +308,7 @@ SERVICE = {
 
 
 def in_use(row: dict[str, Any]) -> tuple[str, str]:
-    """Where links and reports lead now."""
+    """The hosts to which links and reports lead now."""
     return row["links"], row["return_path"]
 
 

@@ -68,7 +68,7 @@ def run(bare: Cli, explained: Any) -> None:
 
 
 def test_an_unsubscribed_recipient_is_mended_by_the_commands(bare: Cli, cli: Cli, rows: Rows, tenant: Tenant) -> None:
-    """Where and when it was unsubscribed; once the commands ran, the message is due."""
+    """The explanation says where and when the address was unsubscribed. The message is due once the commands ran."""
     email = new_email()
     list_id = tenant.add_list("Customers")
     contact = tenant.new_contact(list_id, email=email)
@@ -193,7 +193,8 @@ def test_a_delivered_message_says_what_is_known(bare: Cli, rows: Rows, tenant: T
 
 
 def test_the_newest_message_to_an_address_is_explained(cli: Cli, rows: Rows, tenant: Tenant) -> None:
-    """Without regard to case; also one by contact_id, which has no address yet."""
+    """The address is compared without regard to case. A message by contact_id is found as well, although it has no
+    address yet."""
     email = new_email()
     list_id = tenant.add_list()
     contact = tenant.new_contact(list_id, email=email)

@@ -132,7 +132,8 @@ def test_nothing_is_sent_to_a_forgotten_address(cli: Cli, sends: SendsApi, state
 
 
 def test_an_import_does_not_bring_them_back(cli: Cli, tenant: Tenant, customers: int) -> None:
-    """Whatever the file says about the subscription; others are imported, also those who were only forgotten."""
+    """The file may say anything about the subscription. Other people are imported, and so are those who were forgotten
+    without a suppression."""
     unsubscribed, blocked, plain = new_email(), new_email(), new_email()
     forgotten(cli, unsubscribed, "unsubscribe")
     forgotten(cli, blocked, "block")

@@ -22,7 +22,7 @@ PLAIN = ["Ann", "'t Hooft", "-5", "-1.5E-2", "a=b", "1-2", "'", "5"]
 
 
 def test_the_name_of_a_contact_cannot_move_the_cursor(cli: Cli, tenant: Tenant, customers: int) -> None:
-    """Nor can it look like another line; JSON is exact."""
+    """The name cannot look like another line, either. JSON shows it exactly."""
     tenant.new_contact(customers, email="ann@example.com", first_name=f"A{EVIL}\nid: 7")
     command = ("contacts", "show", "ann@example.com", *IN_LIST)
     printed = cli.text(*command)

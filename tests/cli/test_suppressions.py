@@ -123,7 +123,7 @@ def test_json_output_contains_the_changes(cli: Cli, tenant: Tenant, customers: i
 
 
 def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, bare: Cli, tenant: Tenant) -> None:
-    """After a preview with their number and the newest of them."""
+    """A preview comes first. It shows the number of addresses and the newest of them."""
     blocks = {
         AccountAddress.of(tenant.id, "email", address): Block(
             PERMANENT_BOUNCE, f"554 5.7.1 <{address}>: Relay access denied"
