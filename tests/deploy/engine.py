@@ -28,7 +28,7 @@ from tests.support.deployment import ROOT, Instruction, environment_of_image, is
 from tests.support.servers import PATIENCE, wait_until
 
 STEP_SECONDS = 1200.0
-"""For a step that installs from the package registry."""
+"""The time limit of a step that installs from the package registry."""
 ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 INTERPRETER = Path(os.path.realpath(sys._base_executable))  # type: ignore[attr-defined]
 LAYERS = Path("/dev/shm")
@@ -113,7 +113,7 @@ class Image:
         assert done.returncode == 0, f"RUN {command}\n{done.stdout}\n{done.stderr}"
 
     def _copy(self, instruction: Instruction, folder: str, built: Mapping[str, Path]) -> None:
-        """From an earlier stage, or from the repository as far as it is sent to the build."""
+        """Copies files from an earlier stage, or from the repository as far as it is sent to the build."""
         *sources, target = instruction.words
         stage = instruction.option("from")
         if stage:
@@ -254,7 +254,7 @@ class Container:
         return self.wait()
 
     def kill(self) -> None:
-        """Whatever state it is in; the kernel ends all processes of its id space."""
+        """Kills the container in any state. The kernel ends all processes of its id space."""
         if self._process is not None and not self._process_ended():
             with suppress(AssertionError, ProcessLookupError, IndexError):
                 os.kill(self.pid, signal.SIGKILL)

@@ -41,7 +41,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Ports:
-    """Where it listens, and the service behind it."""
+    """The ports on which a proxy listens, and that of the service behind it."""
 
     http: int
     https: int

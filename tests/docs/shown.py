@@ -32,8 +32,8 @@ def documents(text: str) -> Iterator[Any]:
 
 
 def differences(expected: Any, real: Any, path: str = "") -> Iterator[str]:
-    """Where a shown answer has something that the real one has not: properties, or values of other types. The values
-    themselves are examples, and null stands for one of any type."""
+    """The differences where a shown answer has something that the real one has not: properties, or values of other
+    types. The values themselves are examples, and null stands for one of any type."""
     if expected is None or real is None:
         return
     if not _are_of_one_kind(expected, real):

@@ -75,7 +75,7 @@ class World:
 
     @contextmanager
     def with_data_dir(self, folder: str | None) -> Iterator[World]:
-        """For a command with a DATA_DIR of its own: another installation in that folder, else this one."""
+        """The world of a command. A command with a DATA_DIR of its own has another installation in that folder."""
         if folder is None:
             yield self
             return

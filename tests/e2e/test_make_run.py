@@ -337,7 +337,7 @@ def test_an_invalid_seed_starts_nothing_and_can_be_corrected(launch: Launch) -> 
 def test_a_killed_sender_loses_nothing_and_duplicates_at_most_messages_in_flight(
     service: LaunchedService, sink: Sink
 ) -> None:
-    """At most the one message in flight per connection (docs/crash-safety.md)."""
+    """A sender may duplicate one message in flight per connection (docs/crash-safety.md)."""
     sink.seconds = 0.05
     service.send(addresses(60), group_name="Killed")
     for enough in (5, 20, 35):

@@ -73,7 +73,7 @@ def test_a_relay_that_refuses_everything_is_mended_from_status_alone() -> None:
 
 
 def walk(service: LaunchedService, relay: MailServer) -> None:
-    """From the first refusal to `all is well`."""
+    """Walks from the first refusal to `all is well`."""
     for number, domain in enumerate(("a", "b"), 1):
         send(service, domain)
         wait_until(lambda: states(service) == ["bounced"] * number, "it has bounced")  # noqa: B023

@@ -25,7 +25,7 @@ from tests.support.servers import migrated_database, postgres_server, redis_serv
 from tests.support.web import Web, web_server
 
 EXAMPLES, SHORT_EXAMPLES = 100, 40
-"""For each operation on each database."""
+"""How many requests are made up for each operation on each database."""
 PHASES, SHORT_PHASES = "examples,coverage,fuzzing,stateful", "examples,fuzzing,stateful"
 CHECKS = (
     "not_a_server_error",

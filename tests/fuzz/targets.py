@@ -35,7 +35,8 @@ MANY, FEW = 1_000_000, 100_000
 SHORT = 24
 """Characters of a first input."""
 LONGEST = 4096
-"""Bytes of an input. What takes longer texts is repeated afterwards (`tests/fuzz/growth.py`)."""
+"""Maximum length of an input in bytes. Targets that take longer texts are tried with repeated ones afterwards
+(`tests/fuzz/growth.py`)."""
 SEED_WORDS = (
     "accounts:\n",
     "- ",
@@ -85,7 +86,7 @@ class Target:
     inputs: int = FEW
     """How many a whole run tries."""
     largest: int = 64 * KIB
-    """Bytes of the longest text in which growth is looked for."""
+    """Length in bytes of the longest text in which growth is looked for."""
 
     @property
     def key(self) -> str:
@@ -153,7 +154,7 @@ class ReceivingSocket:
         self._data = data
 
     def recv(self, count: int) -> bytes:
-        """At most so many of them."""
+        """Returns at most `count` of the bytes."""
         taken, self._data = self._data[:count], self._data[count:]
         return taken
 

@@ -157,7 +157,7 @@ class TestUnits:
 
     @needs_systemd
     def test_systemd_takes_them(self, tmp_path: Path) -> None:
-        """Without a line about our units; those of the machine may have faults of their own."""
+        """systemd prints no line about our units. Units of the machine may have faults of their own."""
         verified = verify(tmp_path)
         assert [line for line in verified.stderr.splitlines() if "tms" in line] == []
 

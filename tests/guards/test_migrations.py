@@ -168,7 +168,7 @@ def test_an_earlier_one_is_refused_with_the_way_to_get_there(migrated_url: str) 
 
 
 def test_nothing_in_the_models_lacks_a_migration(migrated_url: str) -> None:
-    """After a change of the models: `make migration m="what it does"`."""
+    """What to do after a change of the models: `make migration m="what it does"`."""
     assert migrate.differences(migrated_url) == []
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tests.support.sources import is_module, source, sources
 
 ROOTS = ("blueprints", "app.http", "app.application")
-"""Where requests come in, with all that is below."""
+"""The modules in which requests come in, with all that is below."""
 WAITS = (
     *("asyncio", "dns.asyncresolver", "dns.query", "dns.resolver", "ftplib", "http.client", "imaplib", "poplib"),
     *("requests", "selectors", "smtplib", "socket", "ssl", "telnetlib", "urllib.request", "urllib3", "xmlrpc"),

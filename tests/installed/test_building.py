@@ -13,7 +13,8 @@ PACKED = ("app", "blueprints", "jobs", "schemas")
 
 
 def test_the_same_code_gives_the_same_bytes_whoever_packs_it(wheel: Path, tmp_path: Path) -> None:
-    """From the checkout, from its source distribution, and by pip: the files have other times and modes each time."""
+    """The wheel is built from the checkout, from its source distribution, and by pip. The files have other times and
+    modes each time."""
     (first := tmp_path / "first").mkdir()
     (second := tmp_path / "second").mkdir()
     source = build(first, "sdist")

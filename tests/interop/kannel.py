@@ -65,7 +65,7 @@ class Kannel:
 
     @property
     def url(self) -> str:
-        """For SMS_TRANSPORT_URL."""
+        """The URL for SMS_TRANSPORT_URL."""
         return f"kannel+http://{USER}:{PASSWORD}@127.0.0.1:{self.sendsms}/cgi-bin/sendsms"
 
     def start(self, replies: str) -> None:
@@ -97,7 +97,8 @@ class Kannel:
             self._say(f"{mobile} {number} udh {header} {quote_plus(part)}")
 
     def _say(self, message: str) -> None:
-        """By a client that leaves then: while one is there, Kannel hears no other on that port."""
+        """Sends a reply by a client that leaves at once, because Kannel hears no other client on that port
+        meanwhile."""
         name = f"reply-{len(self._children)}"
         child = self._fake_smsc(name, self._people, "-m", "1", message)
         wait_until(lambda: "sent message 1" in self._said(name), "the message is sent")

@@ -76,7 +76,7 @@ TestDNSData file:{folder}/dns
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Where mail goes on to: ports of the loopback address by domain, and what refuses or defers at RCPT."""
+    """The routes of mail: ports of the loopback address by domain, and what refuses or defers at RCPT."""
 
     transports: dict[str, str]
     answers: dict[str, str]
