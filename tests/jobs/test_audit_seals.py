@@ -338,7 +338,7 @@ def test_purging_leaves_a_checkpoint_from_which_the_chain_goes_on(parts: Alone) 
 
 
 def test_checkpoints_between_kept_entries_are_joined(parts: Alone) -> None:
-    """While one account keeps its entries for ever, and others do not."""
+    """One account keeps its entries for ever, and others do not."""
     with parts.services.database.write() as transaction:
         transaction.execute(text("DELETE FROM audit_seals"))
         transaction.execute(text("DELETE FROM audit_entries"))

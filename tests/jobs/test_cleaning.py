@@ -200,7 +200,7 @@ def test_attempts_triggers_inbound_marks_imports_and_bulk_actions_are_deleted_af
 
 
 def test_counts_by_hour_are_deleted_a_day_after_the_retention(parts: Alone) -> None:
-    """So the counts of the oldest day that is shown are complete."""
+    """The counts of the oldest day that is shown are complete for that reason."""
     with parts.services.database.write() as transaction:
         for old in (timedelta(days=31, hours=1), timedelta(days=30), timedelta(hours=1)):
             count(transaction, HOURLY_COUNTS, parts.tenant.id, (1, hour_of(now() - old)), sent=1)
@@ -267,7 +267,7 @@ def test_cleaning_ends_when_the_process_is_asked_to_stop(parts: Alone) -> None:
 
 
 def test_cleaning_updates_the_statistics_of_sqlite() -> None:
-    """Without statistics it would search for an address by reading the pages of a list."""
+    """SQLite without statistics would search for an address by reading the pages of a list."""
     with alone(None) as parts:
         parts.tenant.add_list()
         sweeps.clean(parts.services)

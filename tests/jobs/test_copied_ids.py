@@ -140,8 +140,8 @@ def test_errors_name_the_originals(sends: SendsApi, test: Tenant) -> None:
 
 
 def test_no_other_ids_lead_to_lists_and_messages(sends: SendsApi, test: Tenant, other_tenant: Tenant) -> None:
-    """Neither those of another account, nor those under which copies are stored, nor those of the test account's own
-    for the live key."""
+    """No list is found by an id of another account, nor by an id under which a copy is stored. The live key finds none
+    by an id of the test account's own lists."""
     (copy,) = rows_of(test, List)
     foreign, own_list_id = other_tenant.add_list(), test.add_list(unique("own"))
     for id_ in (foreign, own_list_id + 1000, copy.id, -copy.id - 1000, 2**63 - 1):

@@ -145,7 +145,7 @@ def test_an_open_transaction_of_one_slot_does_not_hold_another_up(rows: Rows) ->
 def test_transactions_that_count_in_the_same_groups_do_not_deadlock(
     rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the order in which they count: rows are written in the order of their keys."""
+    """The transactions may count in any order: rows are written in the order of their keys."""
     monkeypatch.setattr(counters, "SLOTS", 1)
     groups, database = [rows.add_group() for _ in range(20)], rows.services.database
     failed: list[Exception] = []

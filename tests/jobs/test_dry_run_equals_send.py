@@ -62,7 +62,7 @@ class Sender(SendsApi):
     """An account with a list and contacts, with a domain that has hosts of its own, and with a transport to name."""
 
     folder: Path = Path()
-    """Where the named transport writes."""
+    """The folder to which the named transport writes."""
     transport: str = ""
 
     @property
@@ -140,7 +140,7 @@ def check_mail(forecast: dict[str, Any], path: Path, *, is_tracked: bool = False
 
 
 LENGTH_OF_TOKENS = 8 * 30
-"""By which mails may differ: ids in up to 30 links."""
+"""By how many bytes mails may differ: ids in up to 30 links."""
 OPTIONS = st.fixed_dictionaries(
     {name: st.booleans() for name in ("track_opens", "track_clicks", "include_unsubscribed")},
     optional={name: st.just(True) for name in ("named", "hosted", "attached", "copied", "replied")},

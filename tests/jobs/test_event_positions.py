@@ -138,7 +138,7 @@ def test_a_batch_ends_before_an_open_transaction_and_keeps_its_events_after_it(
 def test_an_open_transaction_holds_up_no_other_account(
     services: Services, account_id: int, other_id: int, add_hook: AddHook
 ) -> None:
-    """Not even if the webhook that must wait has been due for longest."""
+    """No other account waits even if the webhook that must wait has been due for longest."""
     if not services.database.is_postgresql:
         return
     waiting, other = add_hook(URL), add_hook(OTHER_URL, account_id=other_id)

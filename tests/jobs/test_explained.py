@@ -123,7 +123,7 @@ class Walk:
         return Cli(self.tenant.app).run(*words, input="y\n").exit_code
 
     def _verify(self, words: list[str]) -> int:
-        """Once the records that the domain needs are published."""
+        """Runs `domains verify` with the records that the domain needs published."""
         with NameServer() as names:
             changes = {"dns_resolver": names.address, "spf_include": "spf.service.example"}
             with app_with(self.settings, **changes) as app:
@@ -484,7 +484,7 @@ def test_the_commands_that_are_named_send_the_message_or_a_new_send_is_asked_for
 
 
 def test_a_text_that_is_no_longer_empty_can_be_sent_again(walk: Walk) -> None:
-    """Once its contact has what the text takes from it."""
+    """The contact must have got the values that the text takes from it."""
     contact_id = walk.contact()
     given = {"recipients": [{"contact_id": contact_id}], "body_text": "%%first_name%%", "unsubscribe_type": "none"}
     accepted = walk.text(**given)

@@ -192,7 +192,8 @@ def test_processes_are_live_silent_and_gone_by_their_heartbeats(idle_installatio
 
 
 def test_a_heartbeat_is_as_old_as_the_last_turn_of_the_main_loop(idle_installation: Alone) -> None:
-    """Not as the last time that its thread wrote it: a process that hangs falls silent."""
+    """The age of a heartbeat is not that of the last time that its thread wrote it. A process that hangs falls
+    silent."""
     beating = Heartbeat(
         idle_installation.services.database,
         ["sends"],
@@ -272,7 +273,7 @@ def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
 def test_a_scrape_does_not_wait_for_figures_that_took_longer_than_it_waits(
     idle_installation: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So it takes the same time however much work is left; the next one after the reading shows its figures."""
+    """A scrape takes the same time however much work is left. The next one after the reading shows its figures."""
     monkeypatch.setattr(figures, "WAIT_SECONDS", 2 * PATIENCE)
     reader, gate = FiguresReader(idle_installation.services), threading.Event()
     before = reader._latest = Reading({}, time.monotonic(), 3 * PATIENCE, database_up=True, redis_up=True)

@@ -457,7 +457,7 @@ def test_a_large_file_is_not_compacted_beside_writers_but_keeps_no_log_of_what_w
 def test_the_search_for_a_forgotten_person_finds_nothing(
     used: UsedInstallation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not in any table, file or line of the log; what was there was handed out before, and others keep what is
+    """Nothing is found in any table, file or line of the log. The data was handed out before, and others keep
     theirs."""
     assert [row.state for row in rows_of(used.tenant, AutomationRun)] == ["waiting", "waiting"]
     before = rows_naming(used.worker, used.email)
@@ -501,7 +501,7 @@ def assert_all_is_handed_out(used: UsedInstallation) -> None:
 
 
 def assert_countries_are_gone(used: UsedInstallation) -> None:
-    """Where the person has opened mails; those of others stay."""
+    """Checks that the countries in which the person has opened mails are gone, and that those of others stay."""
     others = {row.id for row in used.recipients() if row.email is not None}
     opened = rows_of(used.tenant, RecipientStep, step=TimelineStep.OPENED)
     assert {(row.recipient_id in others, row.country) for row in opened} == {(True, "AU"), (False, None)}

@@ -55,7 +55,7 @@ def on_postgresql(services_on_postgresql: Alone) -> Alone:
 
 
 def emptied(parts: Alone) -> Alone:
-    """Without recipients."""
+    """The services with an empty history."""
     with parts.services.database.write() as transaction:
         for model in (QueueEntry, RecipientStep, Recipient, Send, GroupCount):
             transaction.execute(delete(model))
@@ -90,7 +90,7 @@ def months(parts: Alone) -> list[str]:
 
 
 def range_starts(parts: Alone) -> list[int]:
-    """From the range of new ids on."""
+    """The first ids of the ranges, from the range of new ids on."""
     with parts.services.database.read() as session:
         current = history_ranges.range_of_new_ids(session)
         assert current is not None

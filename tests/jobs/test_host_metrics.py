@@ -44,7 +44,7 @@ def exposed() -> Samples:
 
 
 def grown(before: Samples, name: str, **labels: str) -> float:
-    """By how much a sample has grown."""
+    """How much a sample has grown."""
     return value(exposed(), name, **labels) - value(before, name, **labels)
 
 

@@ -77,7 +77,7 @@ def test_it_accepts_a_report_and_ends_when_asked(number: signal.Signals) -> None
 
 
 def test_without_the_setting_it_waits_for_a_signal() -> None:
-    """So a process manager can always start it."""
+    """A process manager can always start the listener."""
     with alone(None) as parts, started(parts) as inbound:
         assert "INBOUND_LISTEN is not set" in inbound.first_line()
         inbound.process.send_signal(signal.SIGTERM)
@@ -211,7 +211,7 @@ COMMANDS = {
 
 
 def test_a_command_does_not_grow_while_it_arrives() -> None:
-    """Wherever it stands; only its end is answered."""
+    """The command may stand anywhere. Only its end is answered."""
     with alone(None) as parts, listening_at(parts) as (inbound, port, to):
         assert accepts_mail(port, to)
         size = resident(inbound)
@@ -240,7 +240,8 @@ def test_a_session_of_errors_ends() -> None:
 
 
 def test_silent_sessions_give_way_to_others() -> None:
-    """Under the limit of files that systems have, and also those of one address alone."""
+    """Others are heard although systems limit the number of open files. Silent sessions of a single address give way as
+    well."""
     with alone(None) as parts, listening_at(parts) as (inbound, port, to), ExitStack() as kept:
         hard = resource.prlimit(inbound.process.pid, resource.RLIMIT_NOFILE)[1]
         resource.prlimit(inbound.process.pid, resource.RLIMIT_NOFILE, (1024, hard))

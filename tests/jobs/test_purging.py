@@ -218,7 +218,7 @@ def test_an_account_may_have_a_retention_of_its_own(kept: SentMessages) -> None:
 
 
 def test_accounts_are_purged_apart(kept: SentMessages) -> None:
-    """By default after seven days."""
+    """Content is purged after seven days by default."""
     services, other = kept.services, new_tenant(kept.tenant.app)
     others = SentMessages(other, Rows(services, other.id))
     ours, theirs, young = kept.add("delivered")[0], others.add("delivered")[0], kept.add("delivered", days=6.9)[0]
@@ -372,7 +372,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_scrape_shows_for_how_long_purging_is_overdue(kept: SentMessages) -> None:
-    """Only what is due: a young send is not, and one that was delayed is due later."""
+    """Purging is overdue only for what is due. A young send is not due, and one that was delayed is due later."""
     name = "tms_purge_overdue_seconds"
 
     def overdue_seconds() -> list[float]:

@@ -127,7 +127,7 @@ def test_the_process_ends_when_asked(number: signal.Signals) -> None:
 
 
 def test_slow_jobs_also_run_at_the_turn_of_a_month() -> None:
-    """So a month begins a range of the history at once (docs/decisions/019-history-in-ranges.md)."""
+    """A month begins a range of the history at once (docs/decisions/019-history-in-ranges.md)."""
     for moment, seconds in (
         (datetime(2026, 1, 31, 23, 59, 30, tzinfo=UTC), 30),
         (datetime(2026, 12, 31, 23, 0, 0, 500_000, tzinfo=UTC), 3599.5),

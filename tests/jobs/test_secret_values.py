@@ -155,7 +155,7 @@ def test_no_table_file_or_log_has_a_secret_value_at_any_time(
 
 
 def test_the_message_has_the_values_and_no_link_with_one_is_tracked(installation: Installation) -> None:
-    """Even if the request asks for tracking; the blind copy has a mask in their place."""
+    """No link is tracked even if the request asks for tracking. The blind copy has a mask in place of the values."""
     installation.email()
     drain(installation.worker)
     mail, copy = (parsed(mail.content) for mail in installation.mail_server.mails)

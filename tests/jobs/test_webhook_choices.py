@@ -202,7 +202,7 @@ def test_a_replay_since_a_time_sends_what_was_sent_since(
 def test_an_outage_of_a_day_is_told_once_to_the_webhooks_that_ask_for_it(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
-    """Whatever lists these chose, and counted; a success ends the outage."""
+    """The webhooks may have chosen any lists. The outage is counted once, and a success ends it."""
     with Receiver(500, 500, 500, 200) as receiver:
         hook, other, silent = add_hook(receiver.url), add_hook(OTHER), add_hook(f"{OTHER}/silent")
         for quiet in (other, silent):

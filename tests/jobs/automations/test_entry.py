@@ -124,7 +124,7 @@ def test_entering_takes_as_many_statements_for_a_thousand_contacts_as_for_one(
 
 
 def test_a_list_without_automations_pays_no_statement(story: Story, count_statements: Callable[[], Any]) -> None:
-    """Whatever automations other lists have."""
+    """The automations of other lists make no difference."""
     other_list = story.tenant.add_list()
     counts = []
     for _ in range(2):

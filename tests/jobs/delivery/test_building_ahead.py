@@ -24,7 +24,7 @@ from tests.unit.transports.mailserver import MailServer
 
 @pytest.fixture(autouse=True)
 def _pipelining(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the second message on, however slow the machine is."""
+    """Pipelines from the second message on, however slow the machine is."""
     monkeypatch.setattr(connections, "STEADY_REPLY", PATIENCE)
 
 

@@ -90,7 +90,7 @@ def test_each_mail_is_followed_by_its_copy(rows: Rows, make_worker: Changed, mai
 def test_a_mail_that_is_not_accepted_has_no_copy(
     rows: Rows, worker: Services, mail_server: MailServer, reply: str
 ) -> None:
-    """So a deferred mail is not copied at each attempt."""
+    """A deferred mail would be copied at each attempt otherwise."""
     mail_server.reply("ann@example.com", reply)
     rows.add_send(["ann@example.com"], bcc_address=COPY)
     drain(worker)

@@ -160,7 +160,7 @@ def is_scanned(day: Day, address: str) -> None:
 
 
 def does_nothing(_day: Day, _address: str) -> None:
-    """Like most recipients."""
+    """The recipient neither opens nor clicks, like most."""
 
 
 def leaves(day: Day, address: str) -> None:

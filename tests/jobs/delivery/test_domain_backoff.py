@@ -99,7 +99,7 @@ def test_other_recipients_of_the_domain_wait_without_an_attempt(
 def test_a_back_off_of_one_sender_delays_no_other_sender(
     rows: Rows, other_id: int, worker: Services, mail_server: MailServer, deferred: list[int]
 ) -> None:
-    """Neither another account with the same sending domain, nor another sending domain of the same account."""
+    """Another account with the same sending domain is not delayed, nor another sending domain of the same account."""
     (own_id,) = rows.add_send(["ann@slow.example"])
     (from_elsewhere,) = rows.add_send(["ann@slow.example"], from_address="hello@second.example")
     others = Rows(worker, other_id)

@@ -73,7 +73,7 @@ def test_a_drain_at_the_end_of_its_time_slice_wakes_the_next(
 def test_a_slow_message_at_the_end_of_the_time_slice_does_not_delay_others(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain, drain_clock: ClockAhead
 ) -> None:
-    """While it is in flight, the drain continues."""
+    """The drain continues while the slow message is in flight."""
     (slow,) = rows.add_send(["slow@example.com"])
     with mail_server.hold_answers():
         draining = start_drain(make_worker(send_connections=2))

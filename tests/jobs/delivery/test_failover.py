@@ -150,7 +150,7 @@ def test_a_mail_that_the_first_transport_may_have_taken_or_refuses_is_not_offere
 def test_a_text_that_a_gateway_refuses_goes_to_the_next(
     rows: Rows, worker: Services, routing: Routing, gateways: tuple[Smsc, Smsc]
 ) -> None:
-    """Only if the last one refuses it, too, it has failed."""
+    """A text fails only if the last gateway refuses it, too."""
     names = [routing.transport(gateway.url(), "sms") for gateway in gateways]
     routing.route(*names, type_="sms")
     gateways[0].statuses += [INVALID_DESTINATION]

@@ -68,7 +68,7 @@ def test_every_batch_contains_rows_of_all_accounts(accounts: list[Rows], worker:
 
 
 def test_the_oldest_rows_of_an_account_are_claimed_first(rows: Rows, worker: Services) -> None:
-    """By due time, then in the order of acceptance."""
+    """Rows are claimed by due time, then in the order of acceptance."""
     late = rows.add_send(addresses(3), due_in=-10)
     later = rows.add_send(addresses(3), due_in=-5)
     latest = rows.add_send(addresses(3), due_in=-20)
@@ -92,7 +92,7 @@ def test_claims_go_round_robin_over_accounts(accounts: list[Rows], worker: Servi
 
 
 def test_an_account_that_had_nothing_due_goes_before_its_turn(worker: Services) -> None:
-    """If a round over all accounts takes several claims; the others keep their turns."""
+    """The account goes first if a round over all accounts takes several claims. The others keep their turns."""
     crowd = [Rows(worker, new_account(worker)) for _ in range(8)]
     for account_rows in crowd:
         account_rows.add_send(addresses(10))

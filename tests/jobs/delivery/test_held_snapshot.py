@@ -263,7 +263,7 @@ def test_the_turn_goes_on_behind_the_last_account(worker: Services) -> None:
 
 
 def test_what_others_put_into_the_queue_is_found(rows: Rows, worker: Services) -> None:
-    """For an account that had nothing due, and for a known one; high priority goes first."""
+    """Entries are found for an account that had nothing due, and for a known one. High priority goes first."""
     due = DueAccounts(SEND_QUEUE, ONCE)
     assert take_due(worker, due) == []
     normal = rows.add_send(addresses(3))
@@ -312,7 +312,7 @@ def retried(rows: Rows, worker: Services, ids: list[int]) -> None:
 def test_what_goes_back_into_the_queue_is_found(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, way: Callable[[Rows, Services, list[int]], None]
 ) -> None:
-    """By a process whose positions were already beyond it, and which did not know of it."""
+    """The entry is found by a process whose positions were already beyond it, and which did not know of it."""
     reach(monkeypatch, near=timedelta(0))
     due = DueAccounts(SEND_QUEUE, ONCE)
     ids = rows.add_send(addresses(2))

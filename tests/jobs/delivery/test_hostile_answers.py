@@ -131,7 +131,7 @@ def parrot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_every_message_gets_a_result_whatever_the_transport_answers(
     rows: Rows, make_worker: Changed, parrot: dict[str, Any]
 ) -> None:
-    """So do the other messages of the batch, at once."""
+    """The other messages of the batch get their results as well, at once."""
     parrot |= {**ACCEPTED_ANSWERS, **NO_ANSWERS, "close": RuntimeError("cannot close")}
     rows.add_webhook()
     accepted, deferred, others = (

@@ -54,7 +54,7 @@ def replaced_by_a_file(folder: Path) -> Iterator[None]:
 
 
 ROOM = 64 * 1024 * 1024
-"""Bytes: more than any other file of the test gets."""
+"""The maximum size of a file in bytes. No other file of the test gets so large."""
 
 
 def fill(worker: Services) -> None:

@@ -113,7 +113,7 @@ def test_an_incomplete_reply_is_reported_after_the_waiting_time(phone: Phone) ->
 
 
 def test_a_reference_may_be_used_again(phone: Phone) -> None:
-    """By the next reply within minutes, also if the first was never completed."""
+    """The next reply may use the reference within minutes, even if the first was never completed."""
     for body in (b"first ", b"second "):
         phone.part(1, body, total=2)
         phone.part(2, b"text", total=2)

@@ -114,7 +114,7 @@ def working(worker: Services) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class User:
-    """Someone with a test key, over HTTP."""
+    """Someone who uses a test key over HTTP."""
 
     base: str
     token: str

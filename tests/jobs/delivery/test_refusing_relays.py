@@ -57,7 +57,7 @@ def make_next_try_due(rows: Rows, ids: list[int]) -> None:
 
 
 def is_nobody_blocked(rows: Rows) -> bool:
-    """Nor on the way there by temporary bounces."""
+    """Whether no address is blocked, and none is counted towards it by temporary bounces."""
     with rows.services.database.read() as session:
         queries = (
             select(model.id).where(model.account_id == rows.account_id) for model in (BlockedAddress, SoftBounces)
@@ -321,7 +321,7 @@ def test_at_the_end_of_the_retry_period_messages_bounce_and_nothing_is_counted(
 def test_what_ends_while_its_relay_is_away_counts_as_no_temporary_bounce(
     rows: Rows, make_worker: Changed, mail_server: MailServer, away: bool
 ) -> None:
-    """Unlike a message that the mail server itself has put off to the end."""
+    """A message that the mail server itself has put off to the end counts as one."""
     mail_server.always["RCPT"] = "452 4.2.2 mailbox full"
     url = f"smtp://127.0.0.1:{free_port()}" if away else mail_server.url()
     (ann,) = rows.add_send(people("a"), accepted=now() - timedelta(hours=2))
@@ -387,7 +387,7 @@ def statements_of_outcomes(rows: Rows, count: int, result: DeliveryResult) -> in
 def test_the_refusals_of_another_account_add_no_statement(
     rows: Rows, other_id: int, worker: Services, mail_server: MailServer
 ) -> None:
-    """To what is accepted: neither while they are counted, nor once they were noticed."""
+    """Accepted messages need no further statement while the refusals are counted, nor once they were noticed."""
     before = statements_of_outcomes(rows, 20, DeliveryResult.accepted("250 ok"))
     others = Rows(worker, other_id)
     for domains in (("a",), ("b", "c")):

@@ -65,7 +65,8 @@ def transport_of_step(rows: Rows, recipient_id: int) -> dict[str, str]:
 def test_the_first_route_that_a_mail_meets_decides(
     rows: Rows, worker: Services, routing: Routing, mail_server: MailServer, second: MailServer
 ) -> None:
-    """By sender domain and priority; what meets none goes over the transport in the settings."""
+    """Routes are tried by sender domain and priority. A mail that meets none goes over the transport in the
+    settings."""
     name = routing.transport(second.url())
     routing.route(name, priority="high")
     routing.route("default", sender_domain="acme.example")
@@ -131,7 +132,7 @@ def test_the_transport_that_a_send_names_goes_before_all_routes(
 def test_a_change_needs_no_restart(
     rows: Rows, worker: Services, routing: Routing, mail_server: MailServer, second: MailServer
 ) -> None:
-    """Another URL, a disabled transport, whose messages wait, and an enabled one again."""
+    """A transport gets another URL. Another is disabled, so that its messages wait, and enabled again."""
     name = routing.transport(mail_server.url())
     routing.route(name)
     rows.add_send(["first@a.example"])
@@ -201,8 +202,8 @@ def test_hosts_of_a_transport_are_hidden_from_accounts(
 def test_routes_are_read_only_when_they_have_changed(
     rows: Rows, worker: Services, routing: Routing, second: MailServer
 ) -> None:
-    """While nothing is named, and between two changes, a batch takes no statement more: the version comes with the
-    sends."""
+    """A batch takes no further statement while no transport is named, nor between two changes. The version comes with
+    the sends."""
 
     def reads() -> int:
         rows.add_send(["ann@a.example", "bob@a.example"])

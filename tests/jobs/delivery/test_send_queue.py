@@ -127,7 +127,7 @@ def parts() -> Iterator[Alone]:
 
 @pytest.mark.parametrize(("count", "waiting"), [(INITIAL_BATCH_SIZE - 1, 0), (INITIAL_BATCH_SIZE, 1)])
 def test_who_claims_a_full_batch_wakes_another_worker(parts: Alone, count: int, waiting: int) -> None:
-    """So all workers share a burst at once, instead of one more with each look of the scheduler."""
+    """All workers share a burst at once, instead of one more with each look of the scheduler."""
     Rows(parts.services, parts.tenant.id).add_send(addresses(count))
     loop = Drain(parts.services, sender_worker_of(parts.services))
     loop.send_first_batch()

@@ -88,7 +88,7 @@ def test_the_pixel_counts_opens_and_links_count_clicks(inbox: Inbox, anon: Clien
 
 
 def test_links_that_are_equal_for_all_recipients_are_stored(inbox: Inbox) -> None:
-    """Once per send, so that their tokens are short."""
+    """Such links are stored once per send, so that their tokens are short."""
     markup, _ = inbox.get(body_html=HTML + HTML)
     stored = [(row.link_type, row.url) for row in rows_of(inbox.tenant, SendLink)]
     assert stored == [("html_email", "https://a.example/?x=1&y=2"), ("text_email", "https://a.example/text")]
@@ -139,7 +139,7 @@ def test_a_secret_link_is_tracked_only_when_the_request_asks_for_it(inbox: Inbox
 
 
 def test_a_mail_with_text_only_has_no_pixel(inbox: Inbox) -> None:
-    """Without links it stays as it is."""
+    """A text without links stays as it is."""
     assert inbox.get(body_html="", body_text="Hello\r\nthere")[1].split() == ["Hello", "there"]
 
 
@@ -160,7 +160,7 @@ def test_the_unsubscribe_link_is_not_tracked(inbox: Inbox) -> None:
 
 
 def test_only_emails_are_tracked(tenant: Tenant) -> None:
-    """For a text message the attributes are unexpected, and for an email they are true or false."""
+    """The attributes are unexpected for a text message. For an email they are true or false."""
     sends = SendsApi(tenant)
     for name in ("track_opens", "track_clicks"):
         invalid(sends.post(sends.sms(**{name: True})), "unexpected_field", field=name)

@@ -128,7 +128,7 @@ def installed(new_settings: Callable[..., Settings]) -> Iterator[Installer]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    """Where a backup is written."""
+    """The path to which a backup is written."""
     return str(tmp_path / "backup.zip")
 
 

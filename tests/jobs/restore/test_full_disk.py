@@ -126,7 +126,7 @@ def test_the_remains_of_a_killed_backup_give_way_to_the_next_one(source: Install
 
 
 def test_no_damage_is_taken_for_a_backup(source: Installation, file: str, tmp_path: Path) -> None:
-    """Whatever is cut off or changed, it is refused, or it is in bytes that mean nothing."""
+    """A backup that is cut off or changed is refused, unless the damage is in bytes that mean nothing."""
     source.json("backup", file, "--without-secret-key")
     whole, damaged, chance = Path(file).read_bytes(), tmp_path / "damaged.zip", random.Random(2)
     intact = contents(Path(file))

@@ -172,7 +172,8 @@ def test_a_restore_that_is_killed_at_any_step_has_left_nothing_or_all_and_is_rep
 def test_nothing_of_a_restore_is_seen_before_it_has_ended(
     restores: Restores, installed: Installer, backend: str
 ) -> None:
-    """By no command, page, sender or scheduler: it is one transaction, also what the journals know."""
+    """No command, page, sender or scheduler sees a part of it. A restore is one transaction, with the results in the
+    journals."""
     target, seen_meanwhile = installed(backend, migrated=True), []
     other = make_services(target.settings)
 

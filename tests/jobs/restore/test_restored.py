@@ -75,7 +75,7 @@ def later(source: Installation, settings: Settings) -> Settings:
 
 
 def arrived(mail_server: MailServer) -> list[str]:
-    """To whom mail has come, in alphabetical order."""
+    """The addresses to which mail has come, in alphabetical order."""
     return sorted(address for mail in mail_server.mails for address in mail.recipients)
 
 
@@ -284,7 +284,7 @@ def check_rest(
 def test_a_backup_of_one_database_can_be_restored_into_the_other(
     installed: Installer, file: str, tmp_path: Any
 ) -> None:
-    """There and back, with the indexes on list fields: so SQLite can be outgrown."""
+    """Backups are restored in both directions, with the indexes on list fields, so that SQLite can be outgrown."""
     source, middle, end = (
         installed("sqlite", migrated=True),
         installed("postgresql"),

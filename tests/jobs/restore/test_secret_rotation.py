@@ -116,7 +116,7 @@ def forgotten(installation: Installation, tenant: Tenant, address: str) -> None:
 
 
 def check_not_brought_back(installation: Installation, tenant: Tenant, address: str) -> None:
-    """By an import."""
+    """Checks that an import does not bring the forgotten address back."""
     arguments = "contacts", "import", "-", "--list", str(tenant.add_list()), "--account", tenant.name
     result = installation.app.test_cli_runner().invoke(args=list(arguments), input=f"email\n{address}\n")
     assert "0 created, 0 updated, 0 unchanged, 1 left out, because they were forgotten" in result.output
@@ -203,7 +203,8 @@ def restarted(before: Installation) -> Settings:
 
 
 def check_retired(after: Installation, old: str, new: str, paths: dict[str, str]) -> None:
-    """Only then what was made under the old key is invalid, and stored secrets are there as before."""
+    """Checks that whatever was made under the old key is invalid only once that key is retired. Stored secrets are
+    there as before."""
     assert "is the current key" in after.refused("secrets", "retire", short_fingerprint(new), "--yes")
     assert "there is no key 'x'" in after.refused("secrets", "retire", "x", "--yes")
     refused = after.run("secrets", "retire", short_fingerprint(old))
