@@ -41,7 +41,7 @@ def test_every_panel_shows_something_of_a_service_that_had_traffic(world: World)
 
 
 def test_a_query_for_what_does_not_exist_finds_nothing(world: World) -> None:
-    """So the test above would notice it."""
+    """The test of the panels notices such a query for that reason."""
     assert world.alerts.values("sum by (type) (rate(tms_made_up_total[5m]))") == []
 
 

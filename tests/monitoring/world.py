@@ -96,7 +96,7 @@ class World:
 
     @contextmanager
     def locked(self, table: str, seconds: float) -> Iterator[None]:
-        """Somebody else locks a table for so long, from before the block on."""
+        """Another connection locks a table for `seconds`, from before the block on."""
         hold = f"DO $$ BEGIN LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE; PERFORM pg_sleep({seconds}); END $$"
         locks = (
             f"SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass AND granted "

@@ -61,7 +61,8 @@ def run(service: Service) -> Result:
 
 
 def _upgrade(service: Service, code: Path, revision: str) -> None:
-    """By the commands of the documentation: the same processes go on with that code, whose newest revision it is."""
+    """Upgrades by the commands of the documentation. The same processes go on with the new code, whose newest revision
+    is given."""
     before = service.ids()
     service.install(code)
     (commands,) = documented("docs/upgrade.md#the-commands")

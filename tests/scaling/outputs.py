@@ -60,7 +60,7 @@ class Writer:
         return Reader(self.name, self.write, self.words, self.largest, self.head, self.tail)
 
     def size(self, text: str) -> int:
-        """Bytes of what it makes of a text; of objects, those of their JSON."""
+        """The size in bytes of what is made of a text. An object counts as its JSON."""
         made = self.write(text)
         if isinstance(made, str):
             return len(made.encode("utf-8", "replace"))

@@ -62,7 +62,7 @@ class Reader:
 
 @lru_cache(maxsize=16)
 def _in_no_order(words: tuple[str, ...], count: int) -> str:
-    """So many of the words, always the same ones. Choosing them takes longer than most functions take to read them."""
+    """`count` of the words, always the same ones. Choosing them takes longer than most functions take to read them."""
     return "".join(random.Random(1).choices(words, k=count))
 
 

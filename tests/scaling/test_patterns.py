@@ -127,7 +127,7 @@ def test_an_expression_reads_any_text_in_linear_time(use: PatternUse) -> None:
 
 
 def test_expressions_are_compiled_at_import() -> None:
-    """So that they are found here. Each exception has a reason."""
+    """These tests find only expressions that are compiled at import. Each exception has a reason."""
     modules = {
         source.name
         for source in sources()

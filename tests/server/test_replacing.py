@@ -69,7 +69,7 @@ def test_a_client_that_keeps_its_connection_is_answered_by_the_code_from_before(
 
 
 def test_reload_waits_for_the_processes_of_the_code_from_before(replaced: Web, own_settings: Settings) -> None:
-    """Only then nothing needs what a contracting migration takes away."""
+    """Once they have ended, nothing needs what a contracting migration takes away."""
     before, retired = replaced.workers(), retirements(replaced)
     with app_with(own_settings) as app, ThreadPoolExecutor(1) as typing:
         with replaced.connect() as kept:

@@ -79,7 +79,7 @@ class _Tree:
         self._draw = draw
         self._left = MOST_STEPS
         self._messages: dict[str, str] = {}
-        """By the name of the step that sends it."""
+        """The messages by the name of the step that sends them."""
         self._names = (f"step {number}" for number in itertools.count(1))
 
     def steps(self, sends: list[str], depth: int = 0) -> tuple[Step, ...]:

@@ -66,9 +66,9 @@ class History:
     changes: tuple[Change, ...] = ()
     """In the order of time."""
     happenings: Mapping[str, tuple[Happening, ...]] = field(default_factory=dict)
-    """By the name of the step that sends the message."""
+    """What happens to a message, by the name of the step that sends it."""
     refusals: Mapping[str, str] = field(default_factory=dict)
-    """By the name of a step that sends: why its message is not accepted."""
+    """Why a message is not accepted, by the name of the step that sends it."""
     outages: tuple[tuple[datetime, datetime], ...] = ()
     """Spans, in the order of time, in which no worker runs; it does at their end."""
 

@@ -46,7 +46,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Where it is, for messages."""
+        """The page and the line of the block, for messages."""
         return f"{self.page.name}:{self.line}"
 
 

@@ -60,7 +60,7 @@ class ForkedProcess:
 
 
 def run_module(environ: Mapping[str, str], name: str, *arguments: str) -> None:
-    """For `ForkedProcess`: runs a module as `python -m` does, with these variables besides those of the server."""
+    """Runs a module as `python -m` does, in a `ForkedProcess`, with these variables besides those of the server."""
     os.environ.update(environ)
     sys.argv = [name, *arguments]
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it has been imported

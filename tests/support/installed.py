@@ -14,9 +14,9 @@ from tests.support.launched import PATIENT, SURROUNDINGS, LaunchedService
 
 ROOT = Path(__file__).parents[2]
 PLACE = "/opt/tms"
-"""Where the documentation has the environment."""
+"""The folder in which the documentation has the environment."""
 INSTALL_SECONDS = 1200.0
-"""For what comes from the package registry."""
+"""The time limit of an installation from the package registry."""
 PATIENT_ONLY = PATIENT["PYTHONPATH"].split(os.pathsep)[0]
 """What makes the launcher patient, without the modules of the checkout."""
 

@@ -209,7 +209,7 @@ class Amazon:
 
     key: RSAPrivateKey = field(default_factory=lambda: generate_private_key(65537, 2048))
     days: int = 1
-    """For which the certificate is valid."""
+    """The number of days for which the certificate is valid."""
     fetched: list[str] = field(default_factory=list)
     away: bool = False
 

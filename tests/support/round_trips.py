@@ -23,7 +23,7 @@ class RoundTrips:
 
     @property
     def count(self) -> int:
-        """So far: no statement may be under way."""
+        """The number of round trips so far. No statement may be under way."""
         for connection in self._used:
             connection.pgconn.untrace()  # which writes what libpq still holds
             connection.pgconn.trace(self._descriptor)
