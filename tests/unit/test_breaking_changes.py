@@ -23,7 +23,7 @@ it with success. Name the test that sends it."""
 
 
 def test_this_version_breaks_no_client_of_the_last_release() -> None:
-    """If it must: a new version of the API, and the release stores its description."""
+    """What to do if it must break one: make a new version of the API. The release stores its description."""
     changes = [change for change in breaking_changes(OLD, describe()) if change not in DECIDED]
     assert [change for change in changes if not any(re.fullmatch(pattern, change) for pattern in CORRECTED)] == []
 

@@ -181,7 +181,7 @@ def test_a_run_waits_until_the_moment_and_passes_the_step_then(wait: Wait, zone:
 
 
 def test_a_wait_counts_from_when_the_step_before_it_was_passed() -> None:
-    """Not from when a worker came to look."""
+    """The moment at which a worker looks makes no difference."""
     before = MOMENT - timedelta(hours=3)
     walked = walk(automation(HELLO, PAUSE), at(PAUSE), facts(passed={"hello": (before, DONE)}))
     assert walked.next == RunWait("pause", before + timedelta(days=2), before)

@@ -37,7 +37,7 @@ def test_references_are_decoded_once(encoded: str, text: str) -> None:
     ],
 )
 def test_a_malformed_reference_is_not_decoded(text: str) -> None:
-    """So links work for clients that forget to encode them."""
+    """Links work for clients that forget to encode them."""
     assert decode(text) == text
 
 

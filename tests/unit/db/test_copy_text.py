@@ -29,7 +29,7 @@ def test_rows_come_back_as_they_were_each_in_one_line(rows: list[tuple[Stored, .
 
 @given(st.lists(ROWS, min_size=1, max_size=5))
 def test_a_line_does_not_depend_on_its_neighbours(rows: list[tuple[Stored, ...]]) -> None:
-    """Where one of them has something to escape, the others are written another way."""
+    """Lines without anything to escape are written another way where a line beside them has something."""
     assert encode_rows(KINDS, rows) == b"".join(encode_rows(KINDS, [row]) for row in rows)
 
 

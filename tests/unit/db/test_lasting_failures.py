@@ -125,7 +125,7 @@ def probe_fails(database: Database) -> SQLAlchemyError:
 
 
 def test_a_file_that_is_replaced_is_read_by_the_next_use(tmp_path: Path) -> None:
-    """Without a failure: a connection would go on with the old one."""
+    """No failure makes the process open the new file: a connection would go on with the old one."""
     path, other = tmp_path / "tms.sqlite3", tmp_path / "other.sqlite3"
     for number, file in enumerate((path, other)):
         with sqlite3.connect(file) as connection:

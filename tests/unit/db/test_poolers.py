@@ -46,7 +46,7 @@ def ask_often(database: Database, number: int) -> list[tuple[int, int]]:
 def test_a_pooler_is_detected_at_the_first_connection_and_every_answer_is_right(
     own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture, size: int, told: str, refuses_options: bool
 ) -> None:
-    """Whatever process ids it reports, and also where it refuses session options."""
+    """The pooler may report any process ids, and may refuse session options."""
     with pooler(own_postgres.url, size, told, refuses_options=refuses_options) as between, ExitStack() as stack:
         databases = [stack.enter_context(closing(Database(between.url, pool_size=2))) for _ in range(4)]
         assert {prepare_threshold(database) for database in databases} == {None}

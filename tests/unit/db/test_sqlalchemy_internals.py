@@ -114,7 +114,7 @@ def test_defaults_are_constants_or_functions_of_one_argument() -> None:
 
 
 def test_each_table_is_read_alike_by_the_driver_and_by_sqlalchemy(tenant: Tenant) -> None:
-    """So the driver returns every column type as SQLAlchemy would convert it."""
+    """The driver returns every column type as SQLAlchemy would convert it."""
     tenant.add_message()
     tenant.new_contact(tenant.add_list(), email="ann@example.com")
     with tenant.services.database.read() as session:

@@ -68,7 +68,7 @@ def test_a_job_may_take_only_its_share_of_the_time(services: Services) -> None:
 
 
 def test_on_sqlite_others_have_time_to_notice_that_they_can_write(services: Services) -> None:
-    """There a waiting writer looks every tenth of a second; PostgreSQL wakes it."""
+    """A waiting writer looks every tenth of a second on SQLite. PostgreSQL wakes it."""
     watch = Watch()
     job = turns(services, watch)
     job.take(1, lambda _: None)

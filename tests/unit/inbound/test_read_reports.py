@@ -180,7 +180,7 @@ def test_only_the_beginning_of_a_message_is_read(before: bytes, read: bool) -> N
     ],
 )
 def test_everything_in_the_form_of_an_address_is_one(value: str, addresses: list[str]) -> None:
-    """Whatever surrounds it."""
+    """Any text may surround an address."""
     expected = [address if "@" in address else f"{address}@example.com" for address in addresses]
     assert addresses_in(parse_head(f"To: {value}\r\n\r\nTo: x@y.example".encode()), ["To"]) == expected
 
@@ -207,7 +207,7 @@ MORE_PIECES = (
 
 @given(st.lists(st.sampled_from((*PIECES, *MORE_PIECES)) | st.binary(max_size=20), max_size=25))
 def test_no_input_fails(pieces: list[bytes]) -> None:
-    """Nor does storing the result: texts and addresses are cleaned."""
+    """Storing the result does not fail, either: texts and addresses are cleaned."""
     message = parse(b"".join(pieces))
     is_automatic(message)
     for report in read_reports(message):

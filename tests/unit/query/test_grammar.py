@@ -40,7 +40,7 @@ def test_valid_offsets(text: str, offset: int) -> None:
 
 @each("text", ["-1", "", "abc", "1.5", "1e3"])
 def test_invalid_offsets(text: str) -> None:
-    """Anything but an integer from 0."""
+    """An offset is an integer from 0."""
     assert errors(parse, ("offset", text)) == [("invalid_offset", "offset")]
 
 
@@ -71,7 +71,7 @@ ZONES = ["", "Mars/Base", "+10:00", "AEST", "australia/brisbane", "../etc/passwd
 
 @each("text", [*ZONES, "\udcff", "x" * 10_000])
 def test_an_invalid_time_zone_is_refused(text: str) -> None:
-    """Anything but the name of an IANA time zone."""
+    """A time zone is given by its IANA name."""
     assert errors(parse, ("_tz", text)) == [("invalid_time_zone", "_tz")]
 
 

@@ -73,6 +73,6 @@ def test_escaped_commas_are_part_of_the_value(texts: list[str]) -> None:
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(texts.filter(lambda text: "\\," not in text), min_size=1, max_size=20))
 def test_twice_encoded_commas_are_part_of_the_value(texts: list[str]) -> None:
-    """Or `%2C`, encoded twice."""
+    """A comma in a value may be written `%2C`, which the query string encodes once more."""
     written = ",".join(text.replace(",", "%2C") for text in texts)
     assert alternatives(("name:in", written)) == tuple(Equals(text) for text in texts)

@@ -17,7 +17,7 @@ def instant(text: str) -> datetime:
 
 
 def day(first: str, next_first: str) -> Between:
-    """From the first instant to the last one before the next day."""
+    """A day, from its first instant to the last one before the next day."""
     return Between(instant(first), instant(next_first) - MICROSECOND)
 
 

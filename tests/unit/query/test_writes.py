@@ -46,7 +46,6 @@ def test_remove_unsubscribers_is_refused_elsewhere() -> None:
 
 
 def test_a_repeated_parameter_of_a_write_is_refused() -> None:
-    """Where a parameter may stand only once."""
     pairs = [("remove_unsubscribers", "any"), ("remove_unsubscribers", "none")]
     assert errors(parse_write, pairs, ALLOWED, RESOURCE) == [("invalid_query_syntax", "remove_unsubscribers")]
 

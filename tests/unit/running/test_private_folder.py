@@ -84,7 +84,7 @@ def test_a_folder_of_another_user_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def enter(door: str, folder: Path) -> None:
-    """For `ForkedProcess`: begins as a process of that kind does, and prints the mask that it has then."""
+    """Begins as a process of that kind does, in a `ForkedProcess`, and prints the mask that it has then."""
     os.umask(0o022)
     os.environ.update(DATA_DIR=str(folder))
     with suppress(SystemExit):
@@ -93,7 +93,7 @@ def enter(door: str, folder: Path) -> None:
 
 
 def launch() -> None:
-    """Until the launcher would start processes."""
+    """Runs the launcher up to the start of its processes."""
     service: Any = importlib.import_module("app.launcher.service")
 
     def refuse(_settings: object) -> None:

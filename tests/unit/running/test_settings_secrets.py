@@ -56,7 +56,7 @@ def startup_error(folder: Path, environ: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("variable", SCHEMES)
 def test_no_part_of_a_password_is_repeated(tmp_path: Path, variable: str) -> None:
-    """Wherever a typing error puts it."""
+    """A typing error may put the password anywhere."""
     values = [shape.format(secret, scheme) for scheme in SCHEMES[variable] for shape in SHAPES for secret in SECRETS]
     message = {value: startup_error(tmp_path, {variable: value}) for value in values}
     assert sum(map(bool, message.values())) > len(values) / 4

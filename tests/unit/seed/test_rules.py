@@ -302,7 +302,7 @@ def test_an_explicit_subscription_removes_an_unsubscriber_entry(services: Servic
 
 
 def test_events_and_triggers_report_contacts_that_changed(services: Services, file: Path, name: str) -> None:
-    """Whatever caused the change; an update that changes nothing causes no event."""
+    """Contacts may change by any cause. An update that changes nothing causes no event."""
     contacts = [{"email": "a@example.com", "first_name": "A"}, {"email": "b@example.com"}]
     account = {"name": name, "lists": [customers(contacts=contacts)], "webhooks": [HOOK]}
     load(services, file, account)

@@ -102,12 +102,12 @@ def test_the_bounce_string_contains_an_rfc_3463_code(reply: str, status: str | N
     ],
 )
 def test_the_bounce_reason_is_the_class_of_the_failure(status: str | None, reason: str) -> None:
-    """By the second number of the code."""
+    """The second number of the code names the class."""
     assert bounce_reason(status) == reason
 
 
 def test_a_transition_makes_all_rows_that_are_written() -> None:
-    """From the attempt result and the row: its columns, the step and the event."""
+    """The columns, the step and the event are made from the attempt result and the row."""
     refused = DeliveryResult.refused("550 5.1.1 no such user", "5.1.1")._replace(note="over the spare")
     result = AttemptResult(1, 2, "ann@a.example", MOMENT, refused, rendered=9, transport="spare")
     transition = decide_transition(recipient(2), result, RetryRules(30, 1000))
@@ -162,7 +162,7 @@ def test_what_waits_again_changes_only_its_entry() -> None:
 def test_every_result_can_be_journalled_and_read(
     reply: str, status: str | None, outcome: Outcome, retry_in: float | None
 ) -> None:
-    """Whatever the other side replied, after it was cleaned."""
+    """A result may have any reply of the other side, once it was cleaned."""
     result = sanitize_result(DeliveryResult(outcome, reply, None))
     attempt_result = AttemptResult(7, 2, "ann@example.com", MOMENT, result, retry_in=retry_in)
     line = attempt_result.line()

@@ -33,7 +33,7 @@ def test_what_a_station_has_yet_to_add_cannot_be_read() -> None:
 
 
 def test_made_from_columns_it_is_as_a_claim_makes_it() -> None:
-    """Without a worker: for a dry run, or to compose a message once more."""
+    """No worker claims a recipient that is made for a dry run, or to compose a message once more."""
     row = [*(COLUMNS.get(name) for name in RECIPIENT_COLUMNS), 1, COLUMNS["creation_time"], "normal"]
     claimed, made = ClaimedRecipient(*row), ClaimedRecipient.from_columns(COLUMNS, {})
     names = [field.name for field in fields(ClaimedRecipient) if field.init]

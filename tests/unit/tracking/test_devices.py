@@ -109,7 +109,7 @@ def test_countries_are_looked_up(address: str, country: str | None) -> None:
 
 
 def test_countries_have_names() -> None:
-    """Where the table of names has none, the code stands for it."""
+    """The code stands for a country that the table of names lacks."""
     assert [country_name(code) for code in ("AU", "AX", "XK", "?")] == ["Australia", "Åland Islands", "XK", "?"]
 
 

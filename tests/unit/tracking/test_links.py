@@ -68,7 +68,7 @@ def test_only_the_url_is_replaced() -> None:
 
 @given(st.lists(st.sampled_from([*"<a=/ >\"'\n&;", "href", "https://a.example", "<a ", "%%"])).map("".join))
 def test_any_html_can_be_read(html: str) -> None:
-    """Without a replacement it is not changed."""
+    """HTML is not changed where there is no replacement."""
     assert replace_in_html(html, lambda _: None) == html
     assert replace_in_text(html, lambda _: None) == html
 

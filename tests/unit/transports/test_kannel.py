@@ -94,7 +94,7 @@ def test_a_gateway_that_cannot_be_reached_is_a_deferral() -> None:
 def test_the_status_tells_whether_another_transport_may_send(
     gateway: Gateway, status: int, untaken: Untaken | None
 ) -> None:
-    """Not after a 504: what is behind the gateway may have taken it."""
+    """No other transport may send after a 504: what is behind the gateway may have taken the message."""
     gateway.status = status
     assert send(gateway.url()).untaken is untaken
 

@@ -218,7 +218,7 @@ def test_a_server_that_does_not_answer_is_a_deferral(mail: MakeMail) -> None:
 def test_the_answer_to_a_complete_message_is_awaited_longer(
     server: MailServer, mail: MakeMail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For several timeouts; all other answers for one."""
+    """This answer is awaited for several timeouts, and every other answer for one."""
     waits: list[int] = []
     receive = Dialogue._receive
 
