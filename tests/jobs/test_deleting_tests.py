@@ -254,7 +254,7 @@ def claimed_entry(recipient: Any) -> QueueEntry:
 def test_a_live_account_is_refused(sends: SendsApi) -> None:
     sends.send(sends.email())
     before = rows(sends.tenant)
-    with pytest.raises(ValueError, match="no test account"):
+    with pytest.raises(ValueError, match="is not a test account"):
         delete(sends.tenant)
     assert rows(sends.tenant) == before
 

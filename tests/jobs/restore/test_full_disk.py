@@ -97,7 +97,7 @@ def test_a_file_system_without_hard_links_takes_backups(
     with open_archive(path) as archive:
         archive.check(lambda _: None)
     assert [path.name for path in tmp_path.iterdir()] == ["backup.zip"]
-    assert source.refused("backup", str(path)) == f"Error: {path} exists already\n"
+    assert source.refused("backup", str(path)) == f"Error: {path} already exists\n"
 
 
 def test_the_remains_of_a_killed_backup_give_way_to_the_next_one(source: Installation, tmp_path: Path) -> None:
