@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 import textwrap
@@ -13,8 +12,8 @@ from pathlib import Path
 
 import click
 
-from app.cli import NOUNS, group_of
 from app.cli.processes import PROCESSES
+from app.tms import tms
 
 WIDTH = 118
 RANGE = re.compile(r"\b(?:INTEGER|FLOAT)(?: RANGE)?$")
@@ -138,9 +137,10 @@ def pages() -> dict[str, str]:
 
 
 def _command(name: str) -> click.Command:
-    if name in PROCESSES:
-        return PROCESSES[name]
-    return group_of(name) if name in NOUNS else importlib.import_module(f"app.cli.{name}").command
+    command = tms.get_command(click.Context(tms), name)
+    if command is None:
+        raise LookupError(name)
+    return command
 
 
 def _row(name: str, file: str) -> str:

@@ -132,7 +132,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),
-    "generated_docs": ("cli", "resources", "seed"),
     "application": (
         "accounts",
         "cli",
@@ -146,6 +145,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "": (),
     "tms": ("", "cli"),
+    "generated_docs": ("cli", "resources", "seed", "tms"),
 }
 """The architecture of `app`, from the bottom up: room -> the rooms that it imports, all of which stand above it in this
 table, so that there are no cycles. `application` has `create_app`, which wires the others."""
