@@ -13,7 +13,7 @@ from app.contacts.upsert import UpsertCounts
 from app.csv_files.reader import CsvReader, FileRow, UnreadableFile, find_format, from_cell, reading
 from app.db.database import Database
 from app.errors import ServiceError
-from app.imports.importer import check, try_out
+from app.imports.importer import check
 from app.imports.kinds import Kind
 from app.imports.rows import FaultReport, Row
 
@@ -53,7 +53,7 @@ class Upload:
     def try_out(self, database: Database) -> UpsertCounts:
         """What the valid rows would do. If something refuses them, that is the problem of the file if it has none."""
         try:
-            return try_out(database, self.kind, self.rows) if self.rows else UpsertCounts()
+            return self.kind.try_out(database, self.rows) if self.rows else UpsertCounts()
         except ServiceError as error:
             first = error.errors[0]
             self.problem = self.problem or f"Line {self.rows[first.index or 0].line}: {first.developer_message}"

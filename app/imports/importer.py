@@ -8,7 +8,6 @@ behind the last slice, and no row is imported twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -22,7 +21,7 @@ from app.db.json_fields import KeyCounts
 from app.db.models import ContactImport
 from app.db.write_turns import WriteTurns
 from app.errors import ServiceError
-from app.imports.kinds import ContactsOfList, Kind, SuppressionsOfAccount
+from app.imports.kinds import ContactsOfList, Kind
 from app.imports.rows import CheckedRows, Fault, FaultReport, Row
 from app.lists.fields import ListSpec
 
@@ -103,16 +102,6 @@ def write_at_once(transaction: Transaction, kind: Kind, rows: Sequence[Row]) -> 
     if done.has_changed:
         record(transaction, kind.act(len(rows), done))
     return done
-
-
-def try_out(database: Database, kind: Kind, rows: Sequence[Row]) -> UpsertCounts:
-    """What `write_at_once` would do. Contacts are written, and taken back; the suppressions that would be added are
-    counted, without the locks of those who write."""
-    if isinstance(kind, SuppressionsOfAccount):
-        with database.read() as session:
-            return UpsertCounts(created=kind.number_of_new(session, rows))
-    work = partial(write_at_once, kind=kind, rows=rows)
-    return WriteTurns(database).take(len(rows), work, keep=False)
 
 
 # Imports of files of any length into a list.

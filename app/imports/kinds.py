@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import select
@@ -27,6 +28,7 @@ from app.db.expressions import in_json
 from app.db.json_fields import KeyCounts
 from app.db.lookup import find_all_by_name_or_id
 from app.db.models import Contact, List
+from app.db.write_turns import WriteTurns
 from app.errors import FieldError, ServiceError
 from app.imports.rows import Fault, Row
 from app.lists.fields import ListSpec
@@ -104,6 +106,10 @@ class ContactsOfList:
         values, earlier = [row.values for row in rows], [row.earlier for row in rows]
         return upsert_batch(transaction, current, values, earlier, allow_system=True, long_transaction=at_once)
 
+    def try_out(self, database: Database, rows: Sequence[Row]) -> UpsertCounts:
+        """What `write` would do with all rows of a file: it does it, and takes it back."""
+        return WriteTurns(database).take(len(rows), partial(self.write, rows=rows, at_once=True), keep=False)
+
     def act(self, rows: int, _done: UpsertCounts, **further: int) -> Act:
         """An import of so many rows."""
         return act_on_list("list.imported", self.contact_list, rows=rows, **further)
@@ -177,12 +183,17 @@ class SuppressionsOfAccount:
         """Adds suppressions; returns how many, and how many contacts have changed by that."""
         lock_subscriptions(transaction, self.account_id)
         self._require_lists(transaction, rows)
-        keys, added = dict.fromkeys(map(_key, rows)), self.number_of_new(transaction, rows)
+        keys, added = dict.fromkeys(map(_key, rows)), self._count_new(transaction, rows)
         changed = [*self._unsubscribe(transaction, keys), *self._block(transaction, rows)]
         record_contact_events(transaction, self.account_id, "updated", sorted(changed), this_second())
         return UpsertCounts(created=added, updated=len(changed))
 
-    def number_of_new(self, session: Session, rows: Iterable[Row]) -> int:
+    def try_out(self, database: Database, rows: Sequence[Row]) -> UpsertCounts:
+        """How many suppressions `write` would add: counted, without the locks of those who write."""
+        with database.read() as session:
+            return UpsertCounts(created=self._count_new(session, rows))
+
+    def _count_new(self, session: Session, rows: Iterable[Row]) -> int:
         """How many suppressions of the rows are not there."""
         keys = {*map(_key, rows)}
         return len(keys - {*self._stored_keys(session, [address for address, _, _ in keys])})

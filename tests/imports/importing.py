@@ -12,7 +12,7 @@ from sqlalchemy import select
 from app.contacts.upsert import UpsertCounts
 from app.csv_files.reader import find_format, reading
 from app.db.models import AuditEntry, Contact, ContactImport
-from app.imports.importer import SlicedImport, begin_import, check, find_import, new_import, try_out, write_at_once
+from app.imports.importer import SlicedImport, begin_import, check, find_import, new_import, write_at_once
 from app.imports.kinds import ContactsOfList, Kind
 from app.imports.rows import CheckedRows, FaultReport, Row
 from app.lists.find import get_list
@@ -76,7 +76,7 @@ def imported(services: Services, kind: Kind, text: str, way: str = AT_ONCE, *, k
     if way == AT_ONCE and keep:
         return Done.of(services.database.transact(lambda transaction: write_at_once(transaction, kind, rows)), faults)
     if way == AT_ONCE:
-        return Done.of(try_out(services.database, kind, rows), faults)
+        return Done.of(kind.try_out(services.database, rows), faults)
     assert isinstance(kind, ContactsOfList)
     work = sliced(services, kind, rows, text, keep=keep)
     work.run(lambda _: None)
