@@ -88,7 +88,7 @@ def accounts_of(account: str | None, every: bool) -> list[int]:
         raise WrongValue("use either --all-accounts or --account")
     with services().database.read() as session:
         if every:
-            return sorted(owner.id for owner in all_accounts(session))
+            return sorted(account_row.id for account_row in all_accounts(session))
         return with_test_account(session, find_account(session, account).id)
 
 
@@ -106,10 +106,10 @@ def _print(forgotten: ForgetReport, compacted: bool | None, further: Sequence[st
         "complete": forgotten.is_complete,
         "compacted": compacted,
     }
-    print_done("\n".join([*_result_line(forgotten, compacted), *further]), facts, as_json)
+    print_done("\n".join([*_result_lines(forgotten, compacted), *further]), facts, as_json)
 
 
-def _result_line(forgotten: ForgetReport, compacted: bool | None) -> Iterator[str]:
+def _result_lines(forgotten: ForgetReport, compacted: bool | None) -> Iterator[str]:
     yield f"removed: {counted(forgotten.removed)}" if forgotten.removed else "nothing was held"
     if forgotten.kept:
         yield f"kept as keyed hashes: {counted(forgotten.kept)}"
