@@ -19,14 +19,15 @@ logger = logging.getLogger(__name__)
 
 
 ADDRESS_PURPOSE = b"transactional-messaging-service address digests 1"
-"""Binds the derived key to this use."""
+CONTENT_PURPOSE = b"transactional-messaging-service content digests 1"
+"""Each binds a derived key to one use."""
 
 
 def address_digest(secret_key: str, address: NormalizedAddress) -> str:
     """The keyed hash of the address, 64 hexadecimal digits. Two forms of one address, as people write it, are the same
     once they are normalized (`app.addresses.normalize_address`)."""
     text = f"{address.kind}\0{address.key}".encode("utf-8", "surrogatepass")
-    return hmac.digest(_key(secret_key), text, "sha256").hex()
+    return hmac.digest(_key(secret_key, ADDRESS_PURPOSE), text, "sha256").hex()
 
 
 def address_digests(secret_keys: SecretKeys, address: NormalizedAddress) -> list[str]:
@@ -36,9 +37,9 @@ def address_digests(secret_keys: SecretKeys, address: NormalizedAddress) -> list
     return [address_digest(key, form) for key in secret_keys for form in forms]
 
 
-@lru_cache(maxsize=32)
-def _key(secret_key: str) -> bytes:
-    return HKDF(SHA256(), length=32, salt=None, info=ADDRESS_PURPOSE).derive(secret_key.encode())
+@lru_cache(maxsize=64)
+def _key(secret_key: str, purpose: bytes) -> bytes:
+    return HKDF(SHA256(), length=32, salt=None, info=purpose).derive(secret_key.encode())
 
 
 def new_digest_key(secret_key: str) -> str:
@@ -56,8 +57,6 @@ def open_digest_key(settings: Settings, stored: str) -> Callable[[NormalizedAddr
         return None
 
 
-CONTENT_PURPOSE = b"transactional-messaging-service content digests 1"
-"""Binds the derived key to this use."""
 PREFIX = "hmac:"
 """Tells keyed digests from others."""
 
@@ -66,7 +65,7 @@ def keyed_digest(secret_key: str, digest: str) -> str:
     """The keyed digest of a content whose SHA-256 this is. One that is keyed stays as it is."""
     if digest.startswith(PREFIX):
         return digest
-    return PREFIX + hmac.digest(_key(secret_key), digest.encode("ascii"), "sha256").hex()
+    return PREFIX + hmac.digest(_key(secret_key, CONTENT_PURPOSE), digest.encode("ascii"), "sha256").hex()
 
 
 def keyed_digests(secret_keys: SecretKeys, digest: str) -> list[str]:
