@@ -80,7 +80,6 @@ DOMAIN = _record(
         "return_path_host": nullable(text),
     },
 )
-SUBSCRIBED = _record({}, {"email": flag, "mobile": flag})
 
 
 def contact(value: Any, path: str) -> dict[str, Any]:
