@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ import pytest
 from app.cli import NOUNS, group_of
 from app.cli.base import Decorator, account_option, accounts_option
 from tests.cli.conftest import Cli
+from tests.support.commands import Words, commands_of
 from tests.support.tenants import Tenant, unique
 
 UNKNOWN, NUMBER = "nobody.example", "999999999"
@@ -24,18 +24,6 @@ DEFINITION = """
 NAME = rf"'?((ann@)?{re.escape(UNKNOWN)}|{NUMBER})'?"
 NOTHING = re.compile(rf"(\w+: )?((the account has|[Tt]here is) no [a-z ]+ {NAME}\.?|nothing is stored of 2020-01)")
 """What is said of a name that nothing has."""
-Words = tuple[str, ...]
-
-
-def commands_of(group: click.Group, *words: str) -> Iterator[tuple[Words, click.Command]]:
-    """The commands of a group and of the groups in it, each with the words that call it."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from commands_of(command, *words, name)
-        else:
-            yield (*words, name), command
-
-
 COMMANDS = [command for noun in NOUNS for command in commands_of(group_of(noun), noun)]
 
 

@@ -18,6 +18,7 @@ from app.maintenance import figures
 from app.plain_data import Record
 from app.seed import nouns
 from app.tms import tms
+from tests.support.commands import commands_of
 
 RELEASED = Path(__file__).parents[2] / "docs" / "released" / "names.txt"
 NEED = re.compile(r"(.+) needs .+")
@@ -26,7 +27,7 @@ NEED = re.compile(r"(.+) needs .+")
 def names() -> list[str]:
     """One line for each name of this version, and one for each that must be given."""
     assert figures.__name__  # it defines the last of the metrics
-    return sorted([*_commands(tms, click.Context(tms)), *_metrics(), *_seed_keys(), *_settings()])
+    return sorted([*_commands(), *_metrics(), *_seed_keys(), *_settings()])
 
 
 def lost(old: Iterable[str], new: Iterable[str]) -> list[str]:
@@ -38,15 +39,14 @@ def lost(old: Iterable[str], new: Iterable[str]) -> list[str]:
     return sorted([*gone, *(need[0] for need in needs if need[1] in before)])
 
 
-def _commands(command: click.Command, context: click.Context, *words: str) -> Iterator[str]:
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            assert below is not None
-            yield from _commands(below, click.Context(below, parent=context), *words, name)
-        return
-    place = f"command {' '.join(words)}"
-    yield place
+def _commands() -> Iterator[str]:
+    for words, command in commands_of(tms):
+        place = f"command {' '.join(words)}"
+        yield place
+        yield from _parameters(command, place)
+
+
+def _parameters(command: click.Command, place: str) -> Iterator[str]:
     position = 0
     for parameter in command.params:
         position += isinstance(parameter, click.Argument)
