@@ -65,7 +65,9 @@ def test_hundreds_of_unread_answers_take_little_memory_and_no_time_of_others(web
         with asked(web, CLIENTS, request_) as slow:
             wait_until(lambda: slowest(other) < 2 * usual, "others are served as before")
             assert resident(web) - before < 60 * MEGABYTE
-            assert slow[-1].answer().status in (200, 503)  # a busy machine may not come to all of them in time
+            # A busy machine may not come to all of them in time, and cuts off who has read nothing for that long.
+            with contextlib.suppress(ConnectionError):
+                assert slow[-1].answer().status in (200, 503)
 
 
 def test_large_unread_answers_are_in_files(web: Web) -> None:
