@@ -38,19 +38,17 @@ def create_app(settings: Settings | None = None) -> Flask:
     """The WSGI application of these settings, by default those of the environment."""
     settings = settings or from_environment()
     logs.configure(settings)
+    app = assemble()
+    configure(app, settings)
+    return app
+
+
+def assemble() -> Flask:
+    """An application with its routes and commands, which serves nothing yet: it has no settings."""
     app = Application(__package__, static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = settings.max_request_bytes
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.url_map.converters["instance"] = InstanceConverter
-    if settings.trusted_proxies:
-        app.wsgi_app = behind_proxies(app.wsgi_app, settings.trusted_proxies)  # type: ignore[method-assign]
-    services = make_services(settings)
-    app.extensions[EXTENSION] = services
-    app.extensions[VISITS] = Recorder(services.database)
-    for extension in (FiguresReader(services), Readiness(services), KeyUses(services.database), Portions()):
-        app.extensions[extension_name(type(extension))] = extension
-    app.extensions[RELAY_HOOKS] = relay_hooks(settings)
     smorest = openapi.make_api(app)
     for blueprint in plugins.discover():
         smorest.register_blueprint(blueprint)
@@ -60,3 +58,16 @@ def create_app(settings: Settings | None = None) -> Flask:
     cli.register(app)
     api.check_declarations(app)
     return app
+
+
+def configure(app: Flask, settings: Settings) -> None:
+    """Gives an application its settings, and the services that these describe."""
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_request_bytes
+    if settings.trusted_proxies:
+        app.wsgi_app = behind_proxies(app.wsgi_app, settings.trusted_proxies)  # type: ignore[method-assign]
+    app.extensions[RELAY_HOOKS] = relay_hooks(settings)
+    services = make_services(settings)
+    app.extensions[EXTENSION] = services
+    app.extensions[VISITS] = Recorder(services.database)
+    for extension in (FiguresReader(services), Readiness(services), KeyUses(services.database), Portions()):
+        app.extensions[extension_name(type(extension))] = extension

@@ -290,7 +290,8 @@ def _collected(app: Flask, events: Sequence[type[Schema]]) -> dict[str, Any]:
     spec = app.extensions["flask-smorest"]["apis"][""]["ext_obj"].spec
     names = [event.__name__.removesuffix("Schema") for event in events]
     for name, event in zip(names, events, strict=True):
-        spec.components.schema(name, schema=event)
+        if name not in spec.components.schemas:  # another application with these routes may have been described before
+            spec.components.schema(name, schema=event)
     document: dict[str, Any] = deepcopy(spec.to_dict())
     schemas = document["components"]["schemas"]
     schemas.pop("PaginationMetadata", None)  # the library's paging, which differs from ours

@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 
 from app.settings import Settings
-from tests.support.apps import app_with
+from tests.support.apps import app_with_plugins
 from tests.support.cases import each
 from tests.support.client import Client, invalid
 from tests.support.plugins import install
@@ -25,7 +25,7 @@ def with_plugin(settings: Settings, tmp_path_factory: pytest.TempPathFactory) ->
     folder: Path = tmp_path_factory.mktemp("plugin")
     with pytest.MonkeyPatch.context() as patch:
         install(folder, patch, {"vocabulary": "tests.support.vocabulary"})
-        with app_with(settings) as app:
+        with app_with_plugins(settings) as app:
             yield app
 
 

@@ -19,7 +19,6 @@ from flask import Flask
 from sqlalchemy import select, update
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from app import create_app
 from app.clock import this_second
 from app.db.models import Account, CapturedMessage, Recipient
 from app.http.context import EXTENSION
@@ -33,6 +32,7 @@ from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services, make_services
 from app.settings import Settings
 from tests.conftest import test_settings
+from tests.support.apps import new_app
 from tests.support.client import SENDS, Client
 from tests.support.demo import load_demo
 from tests.support.nameserver import NameServer
@@ -135,7 +135,7 @@ def _load_what_is_sent(services: Services) -> None:
 
 @contextmanager
 def _application(settings: Settings) -> Iterator[Flask]:
-    app = create_app(settings)
+    app = new_app(settings)
     try:
         yield app
     finally:

@@ -16,7 +16,7 @@ from app.accounts.auth import SCOPES, STANDARD
 from app.http.api import PUBLIC, UndeclaredRoute, scopes_of
 from app.http.plugins import PluginError, discover
 from app.settings import Settings
-from tests.support.apps import app_with
+from tests.support.apps import app_with_plugins
 from tests.support.client import Client, check_error
 from tests.support.plugins import install
 from tests.support.tenants import Tenant
@@ -264,7 +264,7 @@ def test_an_installed_package_joins_through_its_entry_point(
     settings: Settings, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str
 ) -> None:
     install(tmp_path, monkeypatch, {"extra": reference}, tms_extra=GOOD)
-    with app_with(settings) as app:
+    with app_with_plugins(settings) as app:
         assert routes(app).keys() - ENDPOINTS.keys() >= {("GET", "/v1/extra")}
         assert Client(app, tenant.tokens["limited"]).get("/v1/extra").get_json() == {"extra": True}
         check_error(Client(app, tenant.tokens["report"]).get("/v1/extra"), 403, "permission_denied")
@@ -275,7 +275,7 @@ def test_one_of_several_scopes_is_sufficient(
     settings: Settings, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, {"extra": "tms_extra"}, tms_extra=ONE_OF_TWO)
-    with app_with(settings) as app:
+    with app_with_plugins(settings) as app:
         statuses = {level: Client(app, tenant.tokens[level]).get("/v1/extra").status_code for level in SCOPES}
     assert statuses == {"report": 403, "limited": 200, "standard": 200}
 
