@@ -10,16 +10,16 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from app import create_app
 from app.clock import now
 from app.db.models import Event, QueueEntry, Recipient, Send, Webhook
 from app.http.context import EXTENSION
 from app.services import Services
 from tests.conftest import test_settings
+from tests.support.apps import new_app
 from tests.support.prepared import migrated_file
 from tests.support.redis_process import RedisProcess
 from tests.support.rows import UNSETTLED
-from tests.support.servers import migrated_database, short_folder
+from tests.support.servers import emptied_database, short_folder
 from tests.support.tenants import Tenant, new_tenant, unique
 
 
@@ -89,11 +89,11 @@ def alone(postgres: str | None) -> Iterator[Alone]:
         folder = stack.enter_context(short_folder())
         redis = RedisProcess(folder)
         redis.start()
-        stack.callback(redis.stop)
+        stack.callback(redis.kill)
         database = (
-            stack.enter_context(migrated_database(postgres)) if postgres else migrated_file(folder / "tms.sqlite3")
+            stack.enter_context(emptied_database(postgres)) if postgres else migrated_file(folder / "tms.sqlite3")
         )
-        app = create_app(test_settings(folder, DATABASE_URL=database, REDIS_URL=redis.url))
+        app = new_app(test_settings(folder, DATABASE_URL=database, REDIS_URL=redis.url))
         services: Services = app.extensions[EXTENSION]
         stack.callback(services.redis.close)
         stack.callback(services.database.close)

@@ -71,4 +71,4 @@ def running_redis() -> Iterator[RedisProcess]:
         process = RedisProcess(folder)
         process.start()
         yield process
-        process.stop()
+        process.kill()

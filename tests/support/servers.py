@@ -11,8 +11,10 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from redis import Redis
@@ -20,6 +22,7 @@ from redis.exceptions import RedisError
 from sqlalchemy import Connection, NullPool, create_engine, make_url, text
 
 from app.db.migrate import upgrade
+from app.db.models import Base
 from app.launcher import embedded_redis
 from app.settings import own_redis_url, parse_database_url
 from tests.support.postgres_start import start_postgres
@@ -45,6 +48,7 @@ def postgres_server() -> Iterator[str]:
     named = os.environ.get("DATABASE_URL", "")
     if named.startswith("postgres"):
         yield parse_database_url(named)
+        _lendings.pop(parse_database_url(named), Lending()).made.close()
         return
     with short_folder() as folder:
         server = start_postgres(folder / "pg")
@@ -85,6 +89,56 @@ def migrated_database(server_url: str) -> Iterator[str]:
         if not is_prepared:
             upgrade(url)
         yield url
+
+
+FIRST_ROWS = ("event_rotation", "schema_state")
+"""Tables that a migrated database has rows in."""
+EMPTY = "; ".join(
+    (
+        "BEGIN",
+        "SET LOCAL session_replication_role = replica",  # no row is looked for that refers to a deleted one
+        *(f"DELETE FROM {table.name}" for table in Base.metadata.sorted_tables if table.name not in FIRST_ROWS),
+        "UPDATE event_rotation SET slot = 0, since_id = 0, since_time = '2000-01-01'",
+        "SELECT setval(quote_ident(sequencename)::regclass, start_value, false) FROM pg_sequences",
+        "COMMIT",
+    )
+)
+SCHEMA = (
+    "SELECT string_agg(name, ' ' ORDER BY name) FROM "
+    "(SELECT relname::text AS name FROM pg_class UNION ALL SELECT tgname::text FROM pg_trigger) AS names"
+)
+
+
+@dataclass(frozen=True)
+class Lending:
+    """The databases of a server that are lent to one test after another, with the names in their schema."""
+
+    free: list[tuple[str, str]] = field(default_factory=list)
+    made: ExitStack = field(default_factory=ExitStack)
+
+
+_lendings: dict[str, Lending] = defaultdict(Lending)
+"""By the URL of the server."""
+
+
+@contextmanager
+def emptied_database(server_url: str) -> Iterator[str]:
+    """As `migrated_database`, for many tests one after another: a database that others have used before, without their
+    rows. Making a new one takes a hundred times as long. One whose schema a test has changed is not lent again."""
+    lending = _lendings[server_url]
+    url, schema = lending.free.pop() if lending.free else _lasting_database(server_url, lending)
+    yield url
+    with _connected(url) as connection:
+        if connection.exec_driver_sql(SCHEMA).scalar_one() == schema:
+            connection.exec_driver_sql(EMPTY)
+            lending.free.append((url, schema))
+
+
+def _lasting_database(server_url: str, lending: Lending) -> tuple[str, str]:
+    """A migrated database that stays as long as the server is used, and the names in its schema."""
+    url = lending.made.enter_context(migrated_database(server_url))
+    with _connected(url) as connection:
+        return url, connection.exec_driver_sql(SCHEMA).scalar_one()
 
 
 @contextmanager

@@ -16,15 +16,15 @@ from click.testing import Result
 from flask import Flask
 from sqlalchemy import inspect, select
 
-from app import create_app
 from app.db.models import Base
 from app.http.context import EXTENSION
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
 from app.settings import Settings
 from tests.conftest import test_settings
+from tests.support.apps import new_app
 from tests.support.prepared import migrated_file
-from tests.support.servers import migrated_database, scratch_database, short_folder
+from tests.support.servers import emptied_database, scratch_database, short_folder
 from tests.unit.transports.mailserver import MailServer
 
 Installer = Callable[..., "Installation"]
@@ -75,7 +75,7 @@ class Installation:
 @contextmanager
 def running(settings: Settings) -> Iterator[Installation]:
     """The application with these settings."""
-    app = create_app(settings)
+    app = new_app(settings)
     services: Services = app.extensions[EXTENSION]
     try:
         yield Installation(app)
@@ -103,7 +103,7 @@ def new_settings(
         def make(backend: str, *, migrated: bool = False, **environ: str) -> Settings:
             folder = stack.enter_context(short_folder())
             if backend == "postgresql":
-                made = migrated_database if migrated else scratch_database
+                made = emptied_database if migrated else scratch_database
                 database = stack.enter_context(made(request.getfixturevalue("postgres")))
             elif migrated:
                 database = migrated_file(folder / "tms.sqlite3")
