@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,13 @@ class MigrationError(Exception):
 
 def script() -> ScriptDirectory:
     """The migrations."""
-    return ScriptDirectory(str(FOLDER))
+    return _read_migrations(FOLDER)
+
+
+@cache
+def _read_migrations(folder: Path) -> ScriptDirectory:
+    """Read once: they are as large as the schema."""
+    return ScriptDirectory(str(folder))
 
 
 def configured(connection: Connection) -> Config:
