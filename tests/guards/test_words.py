@@ -16,17 +16,17 @@ IRREGULAR_PARTICIPLES = {"Built", "Found", "Held", "Kept", "Known", "Left", "Mad
 NOUNS_IN_ED = {"Feed", "Need", "Seed", "Speed"}
 VAGUE_CONSTANTS = {"BY", "KEPT", "MOST", "RECIPIENT", "SHOWN"}
 """Names of constants that name a kind, not what the constant is."""
+REFUSED_NAMES = EMPTY_NAMES | VAGUE_CONSTANTS
 
 
-def names_bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Each name that the code of a module gives to something, with the line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
+def name_bound(node: ast.AST) -> str:
+    """The name that the node gives to something, if it does."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            return name
+        case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+    return ""
 
 
 def is_participle(name: str) -> bool:
@@ -39,13 +39,13 @@ def is_participle(name: str) -> bool:
 
 def refused(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The names of a module that the rule refuses."""
-    for line, name in names_bound(tree):
-        bare = name.lstrip("_")
-        if bare in EMPTY_NAMES or bare.startswith("of_") or bare in VAGUE_CONSTANTS:
-            yield line, name
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and is_participle(node.name):
-            yield node.lineno, node.name
+        name = name_bound(node)
+        bare = name.lstrip("_")
+        if bare in REFUSED_NAMES or bare.startswith("of_"):
+            yield node.lineno, name  # type: ignore[attr-defined]
+        elif isinstance(node, ast.ClassDef) and is_participle(name):
+            yield node.lineno, name
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

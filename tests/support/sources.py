@@ -85,6 +85,15 @@ def is_module(name: str) -> bool:
     return parts[0] in (*PACKAGES, LIBRARY) and (path.with_suffix(".py").is_file() or (path / "__init__.py").is_file())
 
 
+def dotted(node: ast.AST) -> str:
+    """A name or a chain of attributes as it is written, such as `time.monotonic`; empty for any other node."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (origin := dotted(node.value)):
+        return f"{origin}.{node.attr}"
+    return ""
+
+
 @cache
 def sources() -> tuple[Source, ...]:
     """All modules of the packages, by name."""
