@@ -73,7 +73,7 @@ def test_figures_are_soon_read_again_after_a_redis_that_hung(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long Redis took: otherwise an alert would go on for minutes after its condition has ended."""
-    monkeypatch.setattr("app.services.WAIT", 1.0)
+    monkeypatch.setattr("app.services.WAIT", 0.1)
     with running_redis() as redis, app_with(settings, redis_url=redis.url) as app:
         reader = FiguresReader(app.extensions[EXTENSION])
         with redis.frozen():
