@@ -16,7 +16,7 @@ import requests
 
 from app.distribution import VERSION
 from tests.rolling.launcher import NEXT, Reload, check_reload
-from tests.rolling.load import Load
+from tests.rolling.load import FEW, Load
 from tests.support.documented import documented
 from tests.support.installed import InstalledPackage, build, run
 from tests.support.launched import LaunchedService
@@ -83,7 +83,7 @@ def test_an_upgrade_refuses_no_request_and_every_process_has_the_new_code(
 ) -> None:
     web = processes["web",]
     (customers,) = web.get("/v1/lists", name="Customers")["_embedded"]["lists"]
-    load = Load(web.port, customers["id"], kept=1, fresh=1, pause=0.2)
+    load = Load(web.port, customers["id"], FEW)
     load.start()
     wait_until(lambda: web.mails() > 0, "mails are sent")
     assert version(web) == VERSION

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 
 from app.distribution import VERSION
-from tests.rolling.load import Load
+from tests.rolling.load import FEW, MANY, Load
 from tests.rolling.upgrade import MOMENT, Result, seen
 from tests.support.installed import PATIENT_ONLY
 from tests.support.launched import ROOT, LaunchedService
@@ -44,13 +44,14 @@ def launched(folder: Path, database_url: str) -> LaunchedService:
     return service
 
 
-def reload(service: LaunchedService, folder: Path) -> Result:
+def reload(service: LaunchedService, folder: Path, *, short: bool) -> Result:
     """All steps; ends the service."""
     relay_port = service.environment["EMAIL_TRANSPORT_URL"].rpartition(":")[2]
     relay = subprocess.Popen([sys.executable, "-m", "tests.chaos.relay", relay_port, str(folder), "1"], cwd=ROOT)
     try:
         service.start()
-        load = Load(service.port, service.get("/v1/lists")["_embedded"]["lists"][0]["id"])
+        list_id = service.get("/v1/lists")["_embedded"]["lists"][0]["id"]
+        load = Load(service.port, list_id, FEW if short else MANY)
         load.start()
         time.sleep(MOMENT)
         check_reload(Reload(service, [".venv/bin/python", "-m", "flask", "--app", "wsgi"], lambda: _install(service)))

@@ -9,31 +9,41 @@ import select
 import threading
 import time
 import uuid
+from dataclasses import dataclass
 
 from tests.support.launched import TOKEN
 
 PATH = "/v1/transactional-sends"
-KEPT_CONNECTIONS, NEW_CONNECTIONS = 3, 3
-"""Clients that keep their connection, and that open one for each request."""
-PAUSE = 0.02
 PATIENCE = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """How many clients keep their connection, how many open one for each request, and their pause between two."""
+
+    kept: int
+    fresh: int
+    pause: float
+
+
+MANY = Clients(kept=3, fresh=3, pause=0.02)
+FEW = Clients(kept=1, fresh=1, pause=0.2)
 
 
 class Load:
     """All clients. `accepted` are the addresses whose send was answered with 202."""
 
-    def __init__(
-        self, port: int, list_id: int, kept: int = KEPT_CONNECTIONS, fresh: int = NEW_CONNECTIONS, pause: float = PAUSE
-    ) -> None:
+    def __init__(self, port: int, list_id: int, clients: Clients) -> None:
         self.accepted: list[str] = []
         self.refused: list[str] = []
         self._port = port
         self._list_id = list_id
-        self._pause = pause
+        self._pause = clients.pause
         self._numbers = itertools.count(1)
         self._stopping = threading.Event()
         self._threads = [
-            threading.Thread(target=self._run, args=(each < kept,), daemon=True) for each in range(kept + fresh)
+            threading.Thread(target=self._run, args=(keeps,), daemon=True)
+            for keeps in [True] * clients.kept + [False] * clients.fresh
         ]
 
     def start(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.db.phases import newest_revision
 from tests.chaos.record import read_mails
-from tests.rolling.load import Load
+from tests.rolling.load import FEW, MANY, Load
 from tests.rolling.service import BACKGROUND, Service, unpack_released
 from tests.support.documented import documented
 from tests.support.launched import ROOT
@@ -37,15 +37,15 @@ class Result:
         return bool(self.accepted) and not (self.refused or self.lost or self.doubled)
 
 
-def run(service: Service) -> Result:
-    """All steps; ends the service."""
+def run(service: Service, *, short: bool) -> Result:
+    """All steps; ends the service. The short form leaves the released code out."""
     released = service.folder / "released"
-    from_released = unpack_released(released)
+    from_released = not short and unpack_released(released)
     service.install(released if from_released else ROOT)
     service.prepare()
     try:
         service.start()
-        load = Load(service.port, service.list_id())
+        load = Load(service.port, service.list_id(), FEW if short else MANY)
         load.start()
         time.sleep(MOMENT)
         if from_released:
@@ -55,7 +55,7 @@ def run(service: Service) -> Result:
         time.sleep(MOMENT)
         load.stop()
         left_out = "this checkout lacks the released commit, so nothing was upgraded from it"
-        return seen(service.folder, load, "" if from_released else left_out)
+        return seen(service.folder, load, "" if from_released or short else left_out)
     finally:
         service.stop()
 
