@@ -61,7 +61,7 @@ from app.services import Services
 group = Group("sends", help="Recipients of sends. UUID is the uuid in the response to the send.")
 group.add_command(bulk_actions.group)
 
-# `flask sends explain`: why a message did not arrive, and the commands that mend it
+# `flask sends explain`: why a message did not arrive, and the commands that help
 # (docs/troubleshoot.md#where-is-my-message).
 
 

@@ -1,4 +1,4 @@
-"""Searching messages, and one message with what mends it (docs/console-messages.md#messages)."""
+"""Searching messages, and one message with what to do about it (docs/console-messages.md#messages)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SOON, LATER = 3, 10
 """Seconds after which a page is renewed."""
 FRESH_FOR = timedelta(hours=1)
 """How long the page of a message waits for opens, clicks and reports after the message was sent."""
-MENDING_ACTIONS = {("suppressions", "unblock"): "unblock", ("suppressions", "resubscribe"): "resubscribe"}
+REMEDIES = {("suppressions", "unblock"): "unblock", ("suppressions", "resubscribe"): "resubscribe"}
 """Command -> what the console does in its place, beside `sends retry`."""
 
 
@@ -147,9 +147,9 @@ def read_message(session: Session, services: Services, recipient: Recipient) -> 
 def actions_for(findings: Sequence[Finding]) -> list[str]:
     """What can be done in place: what hinders the message comes before the retry."""
     commands = [command for finding in findings for command in finding.commands]
-    mending = [action for words, action in MENDING_ACTIONS.items() if any(command[:2] == words for command in commands)]
-    retry = [] if mending or not any(command[:2] == ("sends", "retry") for command in commands) else ["retry"]
-    return [*mending, *retry]
+    actions = [action for words, action in REMEDIES.items() if any(command[:2] == words for command in commands)]
+    retry = [] if actions or not any(command[:2] == ("sends", "retry") for command in commands) else ["retry"]
+    return [*actions, *retry]
 
 
 def retry(transaction: Transaction, services: Services, recipient: Recipient) -> None:

@@ -91,7 +91,7 @@ WebhookRow = Row[int, str, int, datetime | None, int | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Something that is wrong, in words, with a command that shows more or mends it, and its section of the runbook."""
+    """Something that is wrong, in words, with a command that shows more or helps, and its section of the runbook."""
 
     words: str
     command: str | None = None

@@ -41,8 +41,8 @@ def check_is_text(file: BinaryIO) -> None:
     start = file.read(START_BYTES)
     what = next((what for mark, part, what in FOREIGN_SIGNATURES if start.startswith(mark) and part in start), None)
     if what is not None:
-        mended = "unpack it and import the CSV" if "packed" in what else "save it as CSV UTF-8 and import the saved"
-        raise UnreadableFile(f"the file is {what}, not CSV: {mended} file")
+        remedy = "unpack it and import the CSV" if "packed" in what else "save it as CSV UTF-8 and import the saved"
+        raise UnreadableFile(f"the file is {what}, not CSV: {remedy} file")
 
 
 # The encoding of a file: told by its first bytes, or found by reading all of it (docs/csv.md).

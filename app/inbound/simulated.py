@@ -237,7 +237,7 @@ def simulate_due(services: Services) -> int:
 
 
 def _read_due(session: Session) -> tuple[list[Simulation], LaterLooks]:
-    """What happens now, and what is put off."""
+    """What happens now, and what is deferred."""
     moment = now()
     columns = [getattr(CapturedMessage, "simulates" if name == "magic" else name) for name in Simulation._fields]
     statement = (

@@ -35,7 +35,7 @@ REASONS = (
     *("address", "mailbox", "mail_system", "network", "protocol", "content", "policy", "other"),
     *("domain_backoff", "rate_limit", "render_quota", "transport", "pause", "relay"),
 )
-"""Why messages are put off: after an attempt, or without one."""
+"""Why messages are deferred: after an attempt, or without one."""
 QUEUES = ("sends", "webhooks", "maintenance", "automations")
 
 REQUESTS = counter("tms_http_requests", "API requests answered.", "method", "route", "status")
@@ -63,7 +63,7 @@ OUTCOMES = counter(
     initial_labels=product(CLASSES, TYPES, RESULTS),
 )
 DEFERRALS = counter(
-    "tms_deferrals", "Messages put off, by the reason.", "type", "reason", initial_labels=product(TYPES, REASONS)
+    "tms_deferrals", "Deferred messages, by reason.", "type", "reason", initial_labels=product(TYPES, REASONS)
 )
 TRANSPORT_OUTCOMES = counter(
     "tms_transport_outcomes",

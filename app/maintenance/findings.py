@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "TmsTransportSetAside": "transports list",
     "TmsAutomationsLate": "automations list",
 }
-"""Alert -> the command that shows more, or mends it."""
+"""Alert -> the command that shows more, or helps."""
 REDIS_DOWN = "Redis does not answer: messages may leave half a second later, and rate limits are not enforced"
 
 

@@ -37,7 +37,7 @@ MAX_MESSAGES = 100
 
 
 class Postponement(NamedTuple):
-    """Messages that a transport has put off, up to `MAX_MESSAGES` of all together, and the reply to the last attempt.
+    """Messages that a transport has deferred, up to `MAX_MESSAGES` of all together, and the reply to the last attempt.
     `transport` is None where it was not asked, because the account lacks what `reply` says."""
 
     transport: str | None
@@ -147,5 +147,5 @@ def _words(put_off: Sequence[Postponement]) -> list[str]:
 def _sentence(group: Postponement) -> str:
     number = counted(group.number, "message")
     if group.transport is None:
-        return f"{number} put off before a transport was tried: {group.reply}"
-    return f"{number} put off by transport {group.transport}, last reply: {group.reply}"
+        return f"{number} deferred before a transport was tried: {group.reply}"
+    return f"{number} deferred by transport {group.transport}, last reply: {group.reply}"

@@ -94,7 +94,7 @@ class Postponement(NamedTuple):
 
     waits: str
     text: str | None = None
-    """The text for clients of the deferral that ends the attempt. None if the message is put off without an attempt,
+    """The text for clients of the deferral that ends the attempt. None if the message is deferred without an attempt,
     which is counted under the name of the reason (docs/monitoring/metrics.md#all-metrics)."""
     status: str | None = None
     """The RFC 3463 code of that deferral."""

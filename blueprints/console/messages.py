@@ -1,4 +1,4 @@
-"""Messages: searching them, and one with what mends it (docs/console-messages.md#messages)."""
+"""Messages: searching them, and one with what to do about it (docs/console-messages.md#messages)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _rows(items: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
 
 @blp.shows("/messages/<uuid>", "report.view")
 def message(error: ServiceError | None = None, *, uuid: str) -> Response:
-    """What became of a message, why, and what mends it."""
+    """What became of a message, why, and what to do about it."""
     viewer, who = _viewer(), signed_in()
     with services().database.read() as session:
         message_page = read_message(session, services(), message_of(session, who, uuid))

@@ -1,4 +1,4 @@
-"""Searching messages in the console, and one message with what mends it (docs/console-messages.md#messages)."""
+"""Searching messages in the console, and one message with what to do about it (docs/console-messages.md#messages)."""
 
 from __future__ import annotations
 

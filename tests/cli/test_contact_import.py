@@ -169,13 +169,13 @@ def test_faulty_rows_are_left_out_and_can_be_mended(cli: Cli, customers: int, fi
     assert lines[1].endswith(";=1+1;bob@example;silver")
     assert lines[2] == "4;has 4 cells, but the header has 3;Cem;cem@example.com;gold;"
     assert lines[3].endswith(';"""Dan"" D;dan@example.com;free"')
-    mended = "\n".join(
+    repaired = "\n".join(
         [
             *(lines[0], lines[1].replace("bob@example;silver", "bob@example.com;gold"), lines[2].removesuffix(";")),
             *("5;;Dan D;dan@example.com;free", lines[4], ""),
         ]
     )
-    rejects.write_text(mended)
+    rejects.write_text(repaired)
     again = tmp_path / "again.csv"
     assert imported(cli, rejects, "--skip-faulty", "--rejects", str(again))[0] == (
         "3 created, 1 updated, 0 unchanged, 0 rejected\n"

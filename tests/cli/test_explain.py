@@ -1,4 +1,4 @@
-"""`flask sends explain`: why a message did not arrive, and the commands that mend it
+"""`flask sends explain`: why a message did not arrive, and the commands that help
 (docs/troubleshoot.md#where-is-my-message)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What commands say of a relay that refuses everything of an account, and what mends it
+"""What commands say of a relay that refuses everything of an account, and what to do about it
 (docs/retries.md#a-relay-that-refuses-everything)."""
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def test_top_shows_it_over_and_over(bare: Cli) -> None:
 def test_it_tells_what_relays_said_last_that_put_messages_off(
     bare: Cli, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which changes no exit code, and leaves out what no relay has put off and what test accounts send. Rows of other
+    """Which changes no exit code, and leaves out what no relay has deferred and what test accounts send. Rows of other
     tests are out of sight for the time of this one."""
     rows, moment = Rows(tenant.services, tenant.id), now()
     ids = rows.add_send(["a@example.com", "b@example.com", "c@example.com", "d@example.com"])
@@ -189,7 +189,7 @@ def test_it_tells_what_relays_said_last_that_put_messages_off(
     ]
     assert test_replies == []
     monkeypatch.setattr(overview, "MAX_MESSAGES", 1_000_000)  # other tests may have left many
-    assert re.search(r"^- \d+ messages? put off by transport relay, last reply: 451", bare.text("status"), re.M)
+    assert re.search(r"^- \d+ messages? deferred by transport relay, last reply: 451", bare.text("status"), re.M)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A relay that refuses everything, seen and mended from `status` alone: nobody is blocked, and everything arrives
+"""A relay that refuses everything, seen and repaired from `status` alone: nobody is blocked, and everything arrives
 (docs/troubleshoot.md#a-relay-that-refuses-everything)."""
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ FEW = 5
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def installation(request: pytest.FixtureRequest) -> Iterator[Alone]:
-    """An installation with a message that is due, one that was put off, and one whose entry has no type."""
+    """An installation with a message that is due, one that was deferred, and one whose entry has no type."""
     with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as made:
         made.add_recipient()
         later = made.add_recipient(due_time=now() + timedelta(hours=1))

@@ -163,16 +163,16 @@ Make = Callable[[Walk], AcceptedSend]
 @dataclass(frozen=True)
 class Case:
     """How a message comes into the state, and what is said of it. `ends` is whether it leaves after the commands, or
-    whether only a new send helps. `mend` is what the world does meanwhile that no command can."""
+    whether only a new send helps. `repair` is what the world does meanwhile that no command can."""
 
     make: Make
     says: str
     leaves: bool = True
     named: int = 0
     """The number of commands, at least."""
-    mend: Callable[[Walk], None] = lambda _: None
+    repair: Callable[[Walk], None] = lambda _: None
     trial: bool = False
-    """Whether the commands try a transport, which fails before it is mended."""
+    """Whether the commands try a transport, which fails before it is repaired."""
 
 
 def sent_by(make: Make) -> Make:
@@ -420,20 +420,20 @@ CASES: dict[str, Case] = {
         named=1,
     ),
     WaitReason.PAUSE: Case(after(lambda walk, _: walk.cli.text("sends", "pause")), "is paused since", named=1),
-    WaitReason.RELAY: Case(after(refuse_everything), "has refused all messages of", named=1, mend=relay_accepts),
-    WaitReason.DOMAIN_BACKOFF: Case(after(add_backoff), "This domain back-off ends by itself", mend=end_backoff),
+    WaitReason.RELAY: Case(after(refuse_everything), "has refused all messages of", named=1, repair=relay_accepts),
+    WaitReason.DOMAIN_BACKOFF: Case(after(add_backoff), "This domain back-off ends by itself", repair=end_backoff),
     WaitReason.RATE_LIMIT: Case(
-        beyond_the_rate, "sends at most 0.01 messages per second. This message is due at", mend=without_rate
+        beyond_the_rate, "sends at most 0.01 messages per second. This message is due at", repair=without_rate
     ),
     WaitReason.TRANSPORT: Case(
-        beyond_the_room, "takes at most 0.01 messages per second. This message is due at", mend=with_room
+        beyond_the_room, "takes at most 0.01 messages per second. This message is due at", repair=with_room
     ),
     WaitReason.RENDER_QUOTA: Case(beside_others, "Other messages of its send are being rendered"),
     WaitReason.NO_TRANSPORT: Case(
         over(lambda walk: walk.mail_server.url(), enabled=False), "which is disabled", named=1
     ),
     "unreachable": Case(
-        over(lambda _: f"smtp://127.0.0.1:{free_port()}"), "could not hand it over", named=1, mend=reach, trial=True
+        over(lambda _: f"smtp://127.0.0.1:{free_port()}"), "could not hand it over", named=1, repair=reach, trial=True
     ),
     "a reply": Case(put_off_by_reply, "451 4.3.2 try again later\nThe next attempt is due at"),
     "a fault": Case(foreign_key, "This is an error in the service"),
@@ -472,10 +472,10 @@ def test_the_commands_that_are_named_send_the_message_or_a_new_send_is_asked_for
         return
     if case.trial:
         assert [walk.run(command) for command in named] == [1] * len(named)
-        case.mend(walk)
+        case.repair(walk)
     assert [walk.run(command) for command in named] == [0] * len(named)
     if not case.trial:
-        case.mend(walk)
+        case.repair(walk)
     last = accepted.recipients[-1].id
     if accepted.recipients[-1].state == "queued":
         walk.rows.make_due([last])

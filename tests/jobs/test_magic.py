@@ -95,7 +95,7 @@ def test_it_happens_some_seconds_after_the_acceptance_and_once(sends: SendsApi) 
 
 
 def test_a_machine_is_not_suspected_however_late_the_outcome_was_written(sends: SendsApi) -> None:
-    """The delay counts from the acceptance, so it is put off if that was later than the capture."""
+    """The delay counts from the acceptance, so it is deferred if that was later than the capture."""
     send(sends, "open@simulator.test", body_html="<p>Hello</p>")
     age(sends)
     sent = now() + timedelta(hours=1)

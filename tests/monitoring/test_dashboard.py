@@ -29,7 +29,7 @@ QUERIES = [
 
 
 def test_every_panel_shows_something_of_a_service_that_had_traffic(world: World) -> None:
-    """Mail that left and mail that is put off, and a webhook that does not answer."""
+    """Mail that left and mail that is deferred, and a webhook that does not answer."""
     assert len(QUERIES) > 20
     world.relay.reply("MAIL", DROP)
 

@@ -339,7 +339,7 @@ class Drain:
         return accepted
 
     def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:
-        """Dispatches the recipients to send to; the others are skipped, put off, or beyond the memory budget."""
+        """Dispatches the recipients to send to; the others are skipped, deferred, or beyond the memory budget."""
         services, router = self._services, self._sender_worker.router
         try:
             with services.database.read() as session:

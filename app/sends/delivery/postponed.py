@@ -443,7 +443,7 @@ CHECKS_OF_LOADED: Mapping[WaitReason, FindWaits] = {
 def put_off_claimed(
     transaction: Transaction, worker: str, claimed: list[ClaimedRecipient]
 ) -> tuple[list[ClaimedRecipient], set[WaitReason]]:
-    """The claimed rows that may be sent, and the reasons for which others are put off."""
+    """The claimed rows that may be sent, and the reasons for which others are deferred."""
     reasons = set()
     for reason, put_off in CHECKS_OF_CLAIMED.items():
         left = put_off(transaction, worker, claimed)

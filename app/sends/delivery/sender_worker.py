@@ -211,7 +211,7 @@ class SenderWorker:
         self.router = Router(settings, self.pool)
         self.name = new_process_name()
         self.journal = Journal(journal_folder(settings), self.name)
-        self._next_mend, self._said_broken = 0.0, -QUIET_SECONDS
+        self._next_repair, self._said_broken = 0.0, -QUIET_SECONDS
         self.batch_size = AdaptiveBatchSize()
         self.due = DueAccounts(SEND_QUEUE)
         self.leases = ExpiredLeases()
@@ -223,13 +223,13 @@ class SenderWorker:
     def has_journal(self) -> bool:
         """Whether results can be journalled. As long as they cannot, nothing is sent: a kill would have it sent
         again."""
-        if time.monotonic() < self._next_mend:
+        if time.monotonic() < self._next_repair:
             return False
         was_broken = self.journal.is_broken
         try:
-            self.journal.mend()
+            self.journal.repair()
         except OSError as error:
-            self._next_mend = time.monotonic() + JOURNAL_RETRY_DELAY
+            self._next_repair = time.monotonic() + JOURNAL_RETRY_DELAY
             if not was_broken or time.monotonic() > self._said_broken + QUIET_SECONDS:
                 logger.error("sending waits: the journal cannot be written: %s", error)
                 self._said_broken = time.monotonic()

@@ -65,6 +65,6 @@ def reply_class(result: DeliveryResult) -> str:
 
 
 def count_deferred(recipients: Iterable[ClaimedRecipient], reason: WaitReason) -> None:
-    """Counts recipients that are put off without an attempt."""
+    """Counts recipients that are deferred without an attempt."""
     for type_, number in Counter(recipient.type for recipient in recipients).items():
         DEFERRALS.labels(type_, reason.value).inc(number)

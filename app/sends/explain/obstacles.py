@@ -56,9 +56,9 @@ def _findings(session: Session, route: Route, skip: Skip) -> Iterator[Finding]:
             yield _contact_finding(session, route, "is unsubscribed", f"subscribed.{route.kind}=yes")
 
 
-def _contact_finding(session: Session, route: Route, state: str, mended: str) -> Finding:
+def _contact_finding(session: Session, route: Route, state: str, remedy: str) -> Finding:
     name = str(_list_name(session, route.list_id))
-    command = ("contacts", "update", str(route.contact_id), "--list", name, *route.in_account, mended)
+    command = ("contacts", "update", str(route.contact_id), "--list", name, *route.in_account, remedy)
     return Finding(f"The contact {route.contact_id} of the list {name} {state}.", [command], prevents=True)
 
 

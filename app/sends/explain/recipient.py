@@ -157,7 +157,7 @@ def _waiting(recipient: Recipient, entry: QueueEntry, last: RecipientStep | None
         return Finding(f"{text}\nThe next attempt is due at {at(due)}, {ends}.{late}", commands)
     before = "no attempt has failed" if last is None else f"it {last.step} at {at(last.time)}, and was queued again"
     if due > moment:
-        return Finding(f"It is put off until {at(due)}. This does not count as an attempt; {before}.")
+        return Finding(f"It is deferred until {at(due)}. This does not count as an attempt; {before}.")
     return Finding(f"It has been waiting for a sender since {at(due)}; {before}.{late}", commands)
 
 

@@ -1,4 +1,4 @@
-"""What makes a message wait, or would: one table of the reasons, with what mends each
+"""What makes a message wait, or would: one table of the reasons, with what to do about each
 (docs/waiting.md).
 """
 
@@ -30,7 +30,7 @@ Command = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fact in words, and the commands that mend it, in their order. `prevents` is whether a message to the address
+    """A fact in words, and the commands that help, in their order. `prevents` is whether a message to the address
     would not be sent."""
 
     text: str
@@ -51,7 +51,7 @@ ADDRESS_PLACEHOLDER = "ADDRESS"
 @dataclass(frozen=True, slots=True)
 class Route:
     """Where a message goes: the address, if it is known, the contact and the list, and the send, if there is one yet.
-    `in_account` are the words by which commands name the account, and `turn` is when a message is due that was put off
+    `in_account` are the words by which commands name the account, and `turn` is when a message is due that was deferred
     without an attempt."""
 
     account: Account

@@ -181,7 +181,7 @@ class Journal:
         self._cut = False
         """The last line may have been cut short: on a full disk, for example."""
         self.is_broken = False
-        """The journal could not be written, and has not been mended since."""
+        """The journal could not be written, and has not been repaired since."""
 
     def append(self, attempt_result: AttemptResult) -> None:
         """Appends one result on a separate line. Raises `OSError`."""
@@ -202,7 +202,7 @@ class Journal:
                 os.ftruncate(self._descriptor, 0)
             self._cut = False
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Makes sure that results can be written where whoever recovers them finds them: in a new file, with what this
         one has, if it was deleted or its folder replaced. Raises `OSError` as long as they cannot."""
         with self._writing():

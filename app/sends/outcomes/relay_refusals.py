@@ -105,7 +105,7 @@ def update_refusals(
 
 
 def try_now(transaction: Transaction, *conditions: ColumnElement[bool]) -> None:
-    """Makes the next try due of the transports that meet the conditions: somebody has mended something."""
+    """Makes the next try due of the transports that meet the conditions: somebody has solved the problem."""
     waiting = update(RelayRefusal).where(*IS_NOTICED, RelayRefusal.until_time > now(), *conditions)
     transaction.execute(waiting.values(until_time=now()), execution_options={"synchronize_session": False})
 

@@ -151,7 +151,7 @@ def test_a_refusal_that_speaks_of_no_mailbox_blocks_nobody_and_can_be_sent_again
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
     """A relay that lacks a setting refuses every recipient, at whatever command. Each message is a permanent bounce
-    while those of one or two domains are refused; once the relay is mended all of them are sent again together."""
+    while those of one or two domains are refused; once the relay is repaired all of them are sent again together."""
     rows.add_webhook()
     refusals = {
         "a@a.example": "554 5.7.1 Relay access denied",

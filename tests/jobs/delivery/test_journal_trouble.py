@@ -137,7 +137,7 @@ def test_a_journal_whose_file_is_gone_is_written_anew_with_what_it_had(tmp_path:
     journal.append(results[0])
     (tmp_path / "worker.journal").unlink()
     journal.append(results[1])
-    journal.mend()
+    journal.repair()
     journal.append(results[2])
     assert (tmp_path / "worker.journal").read_bytes() == b"".join(result.line() for result in results)
     journal.close()

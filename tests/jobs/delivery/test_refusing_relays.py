@@ -321,7 +321,7 @@ def test_at_the_end_of_the_retry_period_messages_bounce_and_nothing_is_counted(
 def test_what_ends_while_its_relay_is_away_counts_as_no_temporary_bounce(
     rows: Rows, make_worker: Changed, mail_server: MailServer, away: bool
 ) -> None:
-    """A message that the mail server itself has put off to the end counts as one."""
+    """A message that the mail server itself has deferred to the end counts as one."""
     mail_server.always["RCPT"] = "452 4.2.2 mailbox full"
     url = f"smtp://127.0.0.1:{free_port()}" if away else mail_server.url()
     (ann,) = rows.add_send(people("a"), accepted=now() - timedelta(hours=2))

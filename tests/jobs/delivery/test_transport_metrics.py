@@ -1,4 +1,4 @@
-"""What `/metrics` shows of relays and gateways, and of messages that are put off (docs/monitoring/metrics.md)."""
+"""What `/metrics` shows of relays and gateways, and of messages that are deferred (docs/monitoring/metrics.md)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_relay_of_a_route_that_is_away_is_set_aside_until_it_takes_a_message(
 
 
 def deferrals(increase: Increase, type_: str = "email") -> dict[str, float]:
-    """The reasons for which messages were put off since the test began."""
+    """The reasons for which messages were deferred since the test began."""
     counts = {reason: increase("tms_deferrals_total", type=type_, reason=reason) for reason in metrics.REASONS}
     return {reason: number for reason, number in counts.items() if number}
 
