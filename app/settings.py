@@ -328,32 +328,32 @@ class Settings:
     )
     web_connections: int = _setting(
         4000,
-        "connections that one API process keeps open at once; beyond it, of the address with the most, the one that "
-        "has waited longest for its client is closed",
+        "connections that one API process keeps open at once; when there is one more, the address with the most "
+        "connections loses the one that has waited longest for its client",
         parse_whole(10),
     )
     web_buffer_bytes: int = _setting(
         256 * 1024 * 1024,
-        "bytes that one API process holds for its clients: requests, and responses that were not taken, in temporary "
-        "files and at most a quarter of it in memory; beyond it those of the address that holds the most go first",
+        "bytes of requests and unread responses that one API process holds, at most a quarter of them in memory and "
+        "the others in temporary files; above that, connections of the address that holds the most are closed",
         parse_whole(1024 * 1024),
     )
     header_seconds: float = _setting(
         10.0,
-        "seconds for receiving the whole header of a request, from the start of its connection, on a kept connection "
-        "from its first byte",
+        "seconds in which the whole header of a request must arrive, counted from the start of the connection, or on "
+        "a kept connection from its first byte",
         parse_some_seconds,
     )
     body_seconds: float = _setting(
         30.0,
-        "seconds for receiving a body and for sending a response, plus the time that `LEAST_RATE` allows; also the "
+        "seconds in which a body must arrive and a response be read, plus the time that `LEAST_RATE` allows; also the "
         "longest time without a byte",
         parse_some_seconds,
     )
     least_rate: int = _setting(32 * 1024, "lowest accepted rate of a client, in bytes per second", parse_whole(1))
     keepalive_seconds: float = _setting(
         65.0,
-        "seconds for which a connection is kept after a response; longer than a proxy in front keeps it",
+        "seconds for which a connection is kept after a response; choose more than a proxy in front does",
         parse_some_seconds,
     )
     queue_seconds: float = _setting(
