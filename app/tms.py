@@ -8,10 +8,13 @@ from flask import Flask
 from flask.cli import ScriptInfo
 
 from app import create_app
-from app.cli import LazyCommands
+from app.cli import SECTIONS, LazyCommands
 from app.cli.processes import PROCESSES, WrongArgument
 from app.distribution import VERSION
 from app.settings import SettingsError
+
+LONGEST = 200
+"""Characters of a first sentence, which is wrapped and not cut off."""
 
 
 class Tms(LazyCommands):
@@ -24,6 +27,15 @@ class Tms(LazyCommands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command or group of that name, or None."""
         return PROCESSES.get(cmd_name) or super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the sections of commands, each command with its first sentence."""
+        width = max(map(len, self.list_commands(ctx)))
+        for title, names in SECTIONS.items():
+            commands = ((name, self.get_command(ctx, name)) for name in names)
+            rows = [(f"{name:<{width}}", command.get_short_help_str(LONGEST)) for name, command in commands if command]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
 @click.group("tms", cls=Tms)

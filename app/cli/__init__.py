@@ -41,6 +41,17 @@ DEFINED_NOUNS = ("senders",)
 """Nouns without a module, whose commands are made from a definition: `RESOURCE` in `app.<noun>.resource`."""
 COMMANDS = ("init", "reload", "seed", "status", "top", "backup", "restore")
 """Modules with a single `command`."""
+SECTIONS = {
+    "Running": ("init", "run", "web", "worker", "scheduler", "reload", "status", "top"),
+    "Accounts": ("accounts", "keys", "test-account", "domains", "senders", "seed"),
+    "Contacts": ("lists", "contacts", "suppressions"),
+    "Messages": ("messages", "sends", "groups", "inbox"),
+    "Automations and webhooks": ("automations", "webhooks"),
+    "Transports": ("transports", "inbound"),
+    "Upkeep and repair": ("db", "backup", "restore", "holds", "history", "secrets", "console", "audit"),
+}
+"""Title -> commands, in the order of `tms --help` and of the pages about commands. `run`, `web`, `worker` and
+`scheduler` are commands of `tms` alone."""
 
 
 def group_of(noun: str) -> click.Group:

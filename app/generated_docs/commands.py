@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from app.cli import SECTIONS
 from app.cli.processes import PROCESSES
 from app.tms import tms
 
@@ -45,51 +46,40 @@ class Page:
 
 
 PAGES = {
+    "running": Page(
+        "Commands for running the service",
+        "The first account, the processes, and how they are. Only `tms` starts processes.",
+        SECTIONS["Running"],
+    ),
     "accounts": Page(
         "Commands for accounts",
         "Accounts, their keys, and the domains and numbers from which they send.",
-        ("accounts", "keys", "test-account", "domains", "senders"),
+        SECTIONS["Accounts"],
     ),
     "contacts": Page(
         "Commands for contacts",
         "Lists, their contacts, and the addresses that get no messages.",
-        ("lists", "contacts", "suppressions"),
+        SECTIONS["Contacts"],
     ),
     "messages": Page(
         "Commands for messages",
         "Stored messages, what was sent, and what became of it.",
-        ("messages", "sends", "groups", "inbox"),
+        SECTIONS["Messages"],
     ),
     "automations": Page(
         "Commands for automations and webhooks",
         "What happens by itself: automations, and the events that are sent to webhooks.",
-        ("automations", "webhooks"),
+        SECTIONS["Automations and webhooks"],
     ),
     "transports": Page(
         "Commands for transports",
         "The ways to mail relays and SMS gateways, and what comes back from them.",
-        ("transports", "inbound"),
+        SECTIONS["Transports"],
     ),
-    "installation": Page(
-        "Commands for the installation",
-        "Processes, the database, backups, secrets, and what concerns all accounts. Only `tms` starts processes.",
-        (
-            *(
-                "init",
-                "run",
-                "web",
-                "worker",
-                "scheduler",
-                "reload",
-                "status",
-                "top",
-                "seed",
-                "db",
-                "backup",
-                "restore",
-            ),
-            *("holds", "history", "secrets", "console", "audit"),
-        ),
+    "upkeep": Page(
+        "Commands for upkeep and repair",
+        "The database, backups, secrets, the console, and what concerns all accounts.",
+        SECTIONS["Upkeep and repair"],
     ),
 }
 """Name of the file -> the page."""

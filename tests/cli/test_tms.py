@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,12 @@ def test_it_has_the_commands_of_flask_and_the_processes() -> None:
     printed = run("--help")
     assert printed.exit_code == 0
     assert [name for name in names if f"\n  {name} " not in printed.stdout] == []
+
+
+def test_its_help_has_sections_with_whole_sentences() -> None:
+    printed = run("--help").stdout
+    assert re.findall(r"^(\S.*):$", printed, re.M) == ["Options", *cli.SECTIONS]
+    assert "..." not in printed.partition("Running:")[2]
 
 
 def test_its_commands_print_what_those_of_flask_print(app: Flask) -> None:

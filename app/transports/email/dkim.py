@@ -43,8 +43,8 @@ OVERSIGNED_FIELDS = (
 )
 """Oversigned: signed, and listed once more, so that no other one can be added."""
 SIGNED_IF_PRESENT = ("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post")
-"""Signed if they occur (required by RFC 8058, 4). A further field of a mail belongs here, unless programs on the way may
-change it."""
+"""Signed if they occur (required by RFC 8058, 4). A further field of a mail belongs here, unless programs on the way
+may change it."""
 
 _SIGNED_FIELDS = [
     (name, name.lower().encode(), name in OVERSIGNED_FIELDS) for name in (*OVERSIGNED_FIELDS, *SIGNED_IF_PRESENT)
