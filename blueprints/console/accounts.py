@@ -28,6 +28,7 @@ from app.console.queries import FILE_ROWS, PAGE_ROWS
 from app.db.database import Transaction
 from app.db.models import Account
 from app.errors import ServiceError
+from app.http.console.notices import Done
 from app.http.console.pages import form_texts, goes_to, link, page_after
 from app.http.console.searches import csv_file
 from app.http.context import services
@@ -58,11 +59,11 @@ def accounts(error: ServiceError | None = None) -> Response:
 
 
 @blp.changes("/accounts", OPERATOR, refused=accounts)
-def create(transaction: Transaction) -> str:
+def create(transaction: Transaction) -> Done:
     """Creates the account of the form, and goes to its page."""
     form = form_texts("name", "owner_email", "owner_confirmed")
     given = {"owner_email": form["owner_email"] or None, "owner_confirmed": bool(form["owner_confirmed"])}
-    return path_of(create_account(transaction, {"name": form["name"], **given}).id)
+    return Done(path_of(create_account(transaction, {"name": form["name"], **given}).id), "The account was created.")
 
 
 @blp.shows("/accounts.csv", OPERATOR)
@@ -107,17 +108,19 @@ def account(error: ServiceError | None = None, *, account_id: str) -> Response:
 
 
 @blp.changes("/accounts/<account_id>", OPERATOR, refused=account)
-def change(transaction: Transaction, account_id: str) -> str:
+def change(transaction: Transaction, account_id: str) -> Done:
     """Changes the settings of an account to those of the form; those of a test account are copies."""
     id_ = path_id(account_id)
     account = transaction.get(Account, id_)
     live = existing(None if account is None or account.test_of is not None else account, "account", id_)
     update_account(transaction, live, attributes_of(form_texts(*SETTINGS)))
-    return path_of(id_)
+    return Done(path_of(id_), "The account was saved.")
 
 
 @blp.changes("/accounts/<account_id>/refresh", OPERATOR, refused=account)
-def refresh(transaction: Transaction, account_id: str) -> str:
+def refresh(transaction: Transaction, account_id: str) -> Done:
     """Brings the copies of a test account up to date."""
     refresh_test_account(transaction, path_id(account_id))
-    return path_of(path_id(account_id))
+    return Done(
+        path_of(path_id(account_id)), "The test account has the settings, lists and messages of the account again."
+    )

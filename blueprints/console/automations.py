@@ -23,6 +23,7 @@ from app.db.database import ReadSession, Transaction
 from app.db.models import Account, Automation
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import link, page
 from app.http.console.searches import Search
 from app.http.context import services
@@ -80,21 +81,21 @@ def runs_file(automation_id: str) -> Response:
 
 
 @blp.changes("/automations/<automation_id>/pause", "contact.update", refused=automation)
-def pause(transaction: Transaction, automation_id: str) -> str:
+def pause(transaction: Transaction, automation_id: str) -> Done:
     """Pauses an automation: what falls due is held. A paused one stays so."""
     automation = _automation(transaction, automation_id)
     pause_automation(transaction, automation.account_id, automation.id)
-    return _path(automation)
+    return Done(_path(automation), f"{automation.name} is paused. What falls due is held.")
 
 
 @blp.changes("/automations/<automation_id>/resume", "contact.update", refused=automation)
-def resume(transaction: Transaction, automation_id: str) -> str:
+def resume(transaction: Transaction, automation_id: str) -> Done:
     """Resumes an automation; `held` says what becomes of what is held. An active one stays so."""
     automation = _automation(transaction, automation_id)
     how = load(ResumptionSchema(), {"held": request.form.get("held", "send")})["held"]
     transaction.after_commit(lambda: services().wake_ups.wake(QUEUE))
     resume_automation(transaction, automation.account_id, automation.id, how)
-    return _path(automation)
+    return Done(_path(automation), f"{automation.name} continues.")
 
 
 def _automation(session: ReadSession | Transaction, automation_id: str) -> Automation:
@@ -147,8 +148,11 @@ def run(automation_id: str, run_id: str) -> Response:
 
 
 @blp.changes("/automations/<automation_id>/runs/<run_id>/cancel", MANAGE)
-def cancel(transaction: Transaction, automation_id: str, run_id: str) -> str:
+def cancel(transaction: Transaction, automation_id: str, run_id: str) -> Done:
     """Ends a run: its contact is sent nothing more by it."""
     of = _automation(transaction, automation_id)
     cancel_run(transaction, of, path_id(run_id))
-    return link(path_of_run(of.id, path_id(run_id)), [], of.account_id)
+    return Done(
+        link(path_of_run(of.id, path_id(run_id)), [], of.account_id),
+        "The run has ended. Its contact gets nothing more from it.",
+    )

@@ -10,11 +10,13 @@ from flask import Response
 
 from app.errors import ServiceError
 from app.http.api import Blueprint
-from app.http.console.pages import HOME, goes_to
+from app.http.console.notices import Done
+from app.http.console.pages import HOME, goes_on
 from app.http.console.searches import Search
 from app.http.context import services
 
 View = TypeVar("View", bound=Callable[..., Any])
+Change = TypeVar("Change", bound=Callable[..., Done | Response])
 RefusalPage = Callable[..., Response]
 """The page that tells of a refusal, from the error and the parts of the path."""
 
@@ -37,12 +39,12 @@ class ConsoleBlueprint(Blueprint):
         """Adds a view that takes a form, in transactions of its own."""
         return self._adds("POST", path, scopes)
 
-    def changes(self, path: str, *scopes: str, refused: RefusalPage | None = None) -> Callable[[View], View]:
-        """Adds a view that takes a form in a transaction, which it gets; it returns the path of the page that comes
-        next, or a page. `refused` answers what was refused in place of the page of errors; what was not found and what
-        is not permitted have that page always."""
+    def changes(self, path: str, *scopes: str, refused: RefusalPage | None = None) -> Callable[[Change], Change]:
+        """Adds a view that takes a form in a transaction, which it gets. It returns what it has done, which the next
+        page says, or a page that says so itself. `refused` answers what was refused in place of the page of errors;
+        what was not found and what is not permitted have that page always."""
 
-        def add(view: View) -> View:
+        def add(view: Change) -> Change:
             @wraps(view)
             def run(**parts: str) -> Response:
                 try:
@@ -52,7 +54,7 @@ class ConsoleBlueprint(Blueprint):
                     if refused is None or error.code in ("not_found", "permission_denied"):
                         raise
                     return refused(error, **parts)
-                return goes_to(answer) if isinstance(answer, str) else answer
+                return goes_on(answer) if isinstance(answer, Done) else answer
 
             self._adds("POST", path, scopes)(run)
             return view

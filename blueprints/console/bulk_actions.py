@@ -19,6 +19,7 @@ from app.console.queries import Pairs
 from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import goes_to, link, page_after
 from app.http.console.searches import Search, account_of_request, choose_account, named_account_id
 from app.http.context import services
@@ -134,13 +135,13 @@ def action(error: ServiceError | None = None, *, action_id: str) -> Response:
 
 
 @blp.changes("/bulk-actions/<action_id>/cancel", *SENDING_SCOPES, "contact.update", refused=action)
-def undo(transaction: Transaction, action_id: str) -> str:
+def undo(transaction: Transaction, action_id: str) -> Done:
     """Cancels an action that waits, or stops one that runs, for who may ask for one of its kind."""
     bulk_action = cancel(transaction, signed_in().account_id, path_id(action_id))
     needed = ACTION_WORDS[bulk_action.action].scopes
     if not _has_any(needed):
         raise ServiceError("permission_denied", detail=f"This needs the scope {' or '.join(needed)}.")
-    return link(f"{PATH}/{bulk_action.id}", None, bulk_action.account_id)
+    return Done(link(f"{PATH}/{bulk_action.id}", None, bulk_action.account_id), "The bulk action was cancelled.")
 
 
 def _has_any(scopes: Sequence[str]) -> bool:

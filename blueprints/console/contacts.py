@@ -16,6 +16,7 @@ from app.db.database import Transaction
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import link, page_after
 from app.http.context import services
 from app.http.paths import path_id
@@ -27,11 +28,11 @@ from blueprints.console.lists import list_of_path, list_page, may_write
 @blp.changes(
     "/lists/<list_id>/contacts", "contact.create", refused=lambda error, list_id: list_page(list_id, error, "contact")
 )
-def create(transaction: Transaction, list_id: str) -> str:
+def create(transaction: Transaction, list_id: str) -> Done:
     """Creates the contact of the form."""
     changes = _changes(transaction, list_id)
     contact_id = changes.add(cells_of(changes.contact_list, request.form))
-    return _path(changes.contact_list, contact_id)
+    return Done(_path(changes.contact_list, contact_id), "The contact was created.")
 
 
 @blp.shows("/lists/<list_id>/contacts/<contact_id>", "contact.view")
@@ -68,28 +69,33 @@ def contact(
     "contact.update",
     refused=lambda error, **parts: contact(error, **parts, form=request.form),
 )
-def write(transaction: Transaction, list_id: str, contact_id: str) -> str:
+def write(transaction: Transaction, list_id: str, contact_id: str) -> Done:
     """Writes the values of the form to a contact."""
     changes = _changes(transaction, list_id)
     changes.write(path_id(contact_id), cells_of(changes.contact_list, request.form))
-    return _path(changes.contact_list, path_id(contact_id))
+    return Done(_path(changes.contact_list, path_id(contact_id)), "The contact was saved.")
 
 
 @blp.changes("/lists/<list_id>/contacts/<contact_id>/subscription", "contact.update", refused=contact)
-def subscribe(transaction: Transaction, list_id: str, contact_id: str) -> str:
+def subscribe(transaction: Transaction, list_id: str, contact_id: str) -> Done:
     """Subscribes an address of a contact, or unsubscribes it from the list."""
     kind, subscribed = (request.form.get(name, "") for name in ("kind", "subscribed"))
     changes = _changes(transaction, list_id)
     changes.subscribe(path_id(contact_id), kind, subscribed == "true")
-    return _path(changes.contact_list, path_id(contact_id))
+    return Done(
+        _path(changes.contact_list, path_id(contact_id)),
+        "The contact was subscribed." if subscribed == "true" else "The contact was unsubscribed.",
+    )
 
 
 @blp.changes("/lists/<list_id>/contacts/<contact_id>/delete", "contact.delete", refused=contact)
-def delete(transaction: Transaction, list_id: str, contact_id: str) -> str:
+def delete(transaction: Transaction, list_id: str, contact_id: str) -> Done:
     """Deletes a contact; its suppressions stay."""
     changes = _changes(transaction, list_id)
     changes.remove(path_id(contact_id))
-    return link(path_of_list(changes.contact_list), [], changes.contact_list.account_id)
+    return Done(
+        link(path_of_list(changes.contact_list), [], changes.contact_list.account_id), "The contact was deleted."
+    )
 
 
 def _changes(transaction: Transaction, list_id: str) -> ContactChanges:

@@ -14,6 +14,7 @@ from app.db.lookup import find_with_id
 from app.db.models import Domain
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page_after
 from app.http.console.searches import account_of_request, choose_account, named_account_id, table_file
 from app.http.context import services
@@ -48,12 +49,14 @@ def domains(error: ServiceError | None = None, **_parts: str) -> Response:
 
 
 @blp.changes("/domains", MANAGE, refused=domains)
-def add(transaction: Transaction) -> str:
+def add(transaction: Transaction) -> Done:
     """Adds the domain of the form with keys, and goes to its records. Operators may trust it without them."""
     form, account_id = form_texts("name", "trust"), account_of_request(transaction).id
     trusted, secret_key = bool(form["trust"]) and signed_in().is_operator, services().settings.secret_key
     add_domain(transaction, account_id, form["name"], trusted=trusted, secret_key=secret_key)
-    return _path(find_domain(transaction, account_id, form["name"]))
+    return Done(
+        _path(find_domain(transaction, account_id, form["name"])), "The domain was added. Publish the records below."
+    )
 
 
 @blp.shows("/domains.csv", "contact.view")
@@ -94,35 +97,35 @@ def records_file(domain_id: str) -> Response:
 
 
 @blp.changes("/domains/<domain_id>/check", MANAGE, refused=domain)
-def check(transaction: Transaction, domain_id: str) -> str:
+def check(transaction: Transaction, domain_id: str) -> Done:
     """Has a worker look up the records of a domain, which waits for name servers."""
     row = _find(transaction, domain_id)
     ask(transaction, services(), "domain", row.account_id, row.id)
-    return _path(row)
+    return Done(_path(row), "The records are being looked up.")
 
 
 @blp.changes("/domains/<domain_id>/hosts", MANAGE, refused=domain)
-def own_hosts(transaction: Transaction, domain_id: str) -> str:
+def own_hosts(transaction: Transaction, domain_id: str) -> Done:
     """Sets the hosts of a domain to those of the form, or clears them. They are used once their records are found."""
     row = _find(transaction, domain_id)
     set_hosts(transaction, row, form_texts(*HOST_PURPOSES), by_operator=signed_in().is_operator)
-    return _path(row)
+    return Done(_path(row), "The hosts were saved.")
 
 
 @blp.changes("/domains/<domain_id>/rotate", MANAGE, refused=domain)
-def rotate(transaction: Transaction, domain_id: str) -> str:
+def rotate(transaction: Transaction, domain_id: str) -> Done:
     """Makes new keys for a domain beside those that sign. They sign once a check finds their records."""
     row = _find(transaction, domain_id)
     rotate_keys(transaction, row, services().settings.secret_key)
-    return _path(row)
+    return Done(_path(row), "New keys were made. They sign as soon as their records are found.")
 
 
 @blp.changes("/domains/<domain_id>/delete", MANAGE)
-def delete(transaction: Transaction, domain_id: str) -> str:
+def delete(transaction: Transaction, domain_id: str) -> Done:
     """Deletes a domain with its keys. Sends from it are refused from then on."""
     row = _find(transaction, domain_id)
     delete_domain(transaction, row.account_id, row.name)
-    return link(PATH, [], row.account_id)
+    return Done(link(PATH, [], row.account_id), f"{row.name} was deleted. Mail from it is refused from now on.")
 
 
 def _find(session: ReadSession | Transaction, domain_id: str) -> Domain:

@@ -13,6 +13,7 @@ from app.db.database import Transaction
 from app.db.models import ApiKey
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page, page_after
 from app.http.console.searches import account_of_request, choose_account, csv_file, named_account_id
 from app.http.context import check_network, services
@@ -67,14 +68,14 @@ def keys_file() -> Response:
 
 
 @blp.changes("/keys/networks", MANAGE, refused=keys)
-def allow_networks(transaction: Transaction) -> str:
+def allow_networks(transaction: Transaction) -> Done:
     """Lets keys work from the networks of the form alone; from all, where it names none. Who would shut themselves out
     is refused."""
     account = account_of_request(transaction)
     update_account(transaction, account, {"allowed_networks": request.form.get("networks", "").split()})
     if not signed_in().is_operator:
         check_network(account.allowed_networks)
-    return link(PATH)
+    return Done(link(PATH), "The networks were saved.")
 
 
 @blp.changes("/keys/<key_id>/rotate", MANAGE, refused=keys)
@@ -87,11 +88,11 @@ def rotate(transaction: Transaction, key_id: str) -> Response:
 
 
 @blp.changes("/keys/<key_id>/revoke", MANAGE)
-def revoke(transaction: Transaction, key_id: str) -> str:
+def revoke(transaction: Transaction, key_id: str) -> Done:
     """Ends a key and its former secrets at once."""
     key = find_key(transaction, signed_in().account_id, path_id(key_id))
     revoke_key(transaction, key)
-    return link(PATH, [], key.account_id)
+    return Done(link(PATH, [], key.account_id), f"{key.name} was revoked. Requests with this key are refused.")
 
 
 def _with_token(key: ApiKey, token: str, until: object = None) -> Response:

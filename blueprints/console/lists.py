@@ -30,6 +30,7 @@ from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link
 from app.http.console.searches import Search, account_of_request
 from app.http.context import services
@@ -50,11 +51,14 @@ blp.searches(SEARCH, "list.view")
 
 
 @blp.changes("/lists", MANAGE, refused=SEARCH.page)
-def create(transaction: Transaction) -> str:
+def create(transaction: Transaction) -> Done:
     """Creates a list with the fields of the form."""
     account_id = account_of_request(transaction).id
     types = [type_ for type_ in request.form.getlist("field") if type_ in FIRST_FIELDS]
-    return link(path_of_list(add_list(transaction, account_id, list_form(), types)), [], account_id)
+    return Done(
+        link(path_of_list(add_list(transaction, account_id, list_form(), types)), [], account_id),
+        "The list was created.",
+    )
 
 
 @blp.shows("/lists/<list_id>", "contact.view")
@@ -74,26 +78,26 @@ def contacts_file(list_id: str) -> Response:
 
 
 @blp.changes("/lists/<list_id>", MANAGE, refused=lambda error, list_id: list_page(list_id, error, "list"))
-def change(transaction: Transaction, list_id: str) -> str:
+def change(transaction: Transaction, list_id: str) -> Done:
     """Changes the attributes of a list."""
     change_list(transaction, list_of_path(transaction, list_id), list_form())
-    return _again(list_id)
+    return Done(_again(list_id), "The list was saved.")
 
 
 @blp.changes("/lists/<list_id>/fields", MANAGE, refused=lambda error, list_id: list_page(list_id, error, "field"))
-def add_field(transaction: Transaction, list_id: str) -> str:
+def add_field(transaction: Transaction, list_id: str) -> Done:
     """Adds the field of the form to a list."""
     form = form_texts("name", "type", "options")
     add_list_field(transaction, list_of_path(transaction, list_id), form["name"], form["type"], form["options"])
-    return _again(list_id)
+    return Done(_again(list_id), f"The field {form['name']} was added.")
 
 
 @blp.changes("/lists/<list_id>/delete", MANAGE, refused=lambda error, list_id: list_page(list_id, error))
-def delete(transaction: Transaction, list_id: str) -> str:
+def delete(transaction: Transaction, list_id: str) -> Done:
     """Deletes a list with its contacts, once its name was typed."""
     contact_list = list_of_path(transaction, list_id)
     remove_list(transaction, contact_list, form_texts("confirmation")["confirmation"])
-    return link(PATH, [], contact_list.account_id)
+    return Done(link(PATH, [], contact_list.account_id), f"{contact_list.name} was deleted with its contacts.")
 
 
 def _again(list_id: str) -> str:

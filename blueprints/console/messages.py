@@ -30,6 +30,7 @@ from app.db.database import Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import link, page_after, time
 from app.http.console.searches import Search, account_of_request, csv_stream, export_recorder
 from app.http.context import services
@@ -119,24 +120,24 @@ def message(error: ServiceError | None = None, *, uuid: str) -> Response:
 
 
 @blp.changes("/messages/<uuid>/retry", "send.email", "send.sms", refused=message)
-def send_again(transaction: Transaction, uuid: str) -> str:
+def send_again(transaction: Transaction, uuid: str) -> Done:
     """Puts a message into the queue again."""
     retry(transaction, services(), message_of(transaction, signed_in(), uuid))
-    return f"{PATH}/{uuid}"
+    return Done(f"{PATH}/{uuid}", "The message is queued again.")
 
 
 @blp.changes("/messages/<uuid>/unblock", "contact.update", refused=message)
-def unblock(transaction: Transaction, uuid: str) -> str:
+def unblock(transaction: Transaction, uuid: str) -> Done:
     """Unblocks the address of a message: messages to it are sent again."""
     remove_suppression(transaction, services(), message_of(transaction, signed_in(), uuid), "unblock")
-    return f"{PATH}/{uuid}"
+    return Done(f"{PATH}/{uuid}", "The address was unblocked.")
 
 
 @blp.changes("/messages/<uuid>/resubscribe", "contact.update", refused=message)
-def resubscribe(transaction: Transaction, uuid: str) -> str:
+def resubscribe(transaction: Transaction, uuid: str) -> Done:
     """Resubscribes the address of a message to the list of the message, and account-wide."""
     remove_suppression(transaction, services(), message_of(transaction, signed_in(), uuid), "resubscribe")
-    return f"{PATH}/{uuid}"
+    return Done(f"{PATH}/{uuid}", "The address was resubscribed.")
 
 
 def _facts(recipient: Recipient, viewer: Viewer) -> Iterator[tuple[str, Any]]:

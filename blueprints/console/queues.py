@@ -28,6 +28,7 @@ from app.db.database import Transaction
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page_after
 from app.http.context import extension, services
 from app.http.paths import path_id
@@ -51,27 +52,29 @@ def queues(error: ServiceError | None = None, **_parts: str) -> Response:
 
 
 @blp.changes("/queues/transports/<transport_name>", OPERATOR, refused=lambda error, **_: _installation_page(error))
-def switch(transaction: Transaction, transport_name: str) -> str:
+def switch(transaction: Transaction, transport_name: str) -> Done:
     """Does with a transport what the field `enabled` says: `0` pauses it, `1` lets it go on."""
     enabled = request.form.get("enabled", "")
     if enabled not in ("0", "1"):
         raise ServiceError("invalid_string", field="enabled", detail=f"enabled: {enabled!r} is neither 0 nor 1.")
     switch_transport(transaction, services(), transport_name, enabled=enabled == "1")
-    return PATH
+    return Done(
+        PATH, f"{transport_name} sends again." if enabled == "1" else f"{transport_name} is paused. Its messages wait."
+    )
 
 
 @blp.changes("/queues/pauses", MANAGE, refused=queues)
-def pause(transaction: Transaction) -> str:
+def pause(transaction: Transaction) -> Done:
     """Pauses what the form says, of the account; for operators of the one that `account` or the form names."""
     add_pause(transaction, chosen_account_id(), _form())
-    return link(PATH)
+    return Done(link(PATH), "The pause has begun. Its messages wait.")
 
 
 @blp.changes("/queues/pauses/<pause_id>/end", MANAGE)
-def end(transaction: Transaction, pause_id: str) -> str:
+def end(transaction: Transaction, pause_id: str) -> Done:
     """Ends a pause."""
     end_pause(transaction, services(), chosen_account_id(), path_id(pause_id))
-    return link(PATH)
+    return Done(link(PATH), "The pause has ended. Its messages are sent.")
 
 
 def _form() -> PauseForm:

@@ -10,6 +10,7 @@ from app.console.queries import FILE_ROWS
 from app.db.database import Transaction
 from app.db.lookup import find_with_id
 from app.http.console.guard import signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link
 from app.http.console.searches import account_of_request, table_file
 from app.http.context import services
@@ -28,12 +29,12 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
     path = f"/{resource.plural}"
 
     @blp.changes(path, resource.scopes["create"], refused=page)
-    def create(transaction: Transaction) -> str:
+    def create(transaction: Transaction) -> Done:
         """Makes what the form says."""
         account_id = account_of_request(transaction).id
         form = form_texts(*(attribute.name for attribute in resource.input_attributes))
         create_item(transaction, resource, account_id, values_from_texts(resource, form))
-        return link(of, [], account_id)
+        return Done(link(of, [], account_id), f"The {resource.noun} was added.")
 
     @blp.shows(f"{path}.csv", resource.scopes["list"])
     def file() -> Response:
@@ -43,9 +44,9 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
         return table_file(f"{resource.plural}.csv", [attribute.key for attribute in resource.read_attributes], rows)
 
     @blp.changes(f"{path}/<{resource.noun}_id>/delete", resource.scopes["delete"])
-    def delete(transaction: Transaction, **ids: str) -> str:
+    def delete(transaction: Transaction, **ids: str) -> Done:
         """Deletes the row that the path names."""
         (item_id,) = ids.values()
         item = find_with_id(transaction, resource.model, signed_in().account_id, path_id(item_id), resource.noun)
         transaction.delete(item)
-        return link(of, [], item.account_id)
+        return Done(link(of, [], item.account_id), f"The {resource.noun} was deleted.")

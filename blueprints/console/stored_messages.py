@@ -27,6 +27,7 @@ from app.db.database import ReadSession, Transaction
 from app.db.models import Message
 from app.errors import FieldError, ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page, page_after, texts_of
 from app.http.console.parts import framed_html, framed_text, framing
 from app.http.console.searches import Search, account_of_request
@@ -60,11 +61,11 @@ blp.searches(SEARCH, "message.view")
 
 
 @blp.changes("/stored-messages", MANAGE, refused=SEARCH.page)
-def create(transaction: Transaction) -> str:
+def create(transaction: Transaction) -> Done:
     """Creates a message without content, and goes to its page."""
     account = account_of_request(transaction)
     form = {name: request.form.get(name, "") for name in ("name", "type")}
-    return path_of(create_message(transaction, account.id, load(NEW, form)))
+    return Done(path_of(create_message(transaction, account.id, load(NEW, form))), "The message was created.")
 
 
 # The versions of a stored message: what changed in each, and writing one back
@@ -93,11 +94,11 @@ def version(error: ServiceError | None = None, *, message_id: str, version_numbe
 
 
 @blp.changes("/stored-messages/<message_id>/versions/<version_number>/restore", MANAGE, refused=version)
-def restore(transaction: Transaction, message_id: str, version_number: str) -> str:
+def restore(transaction: Transaction, message_id: str, version_number: str) -> Done:
     """Makes a version the newest once more, and goes to the message."""
     message = message_of_path(transaction, message_id)
     restore_version(transaction, message, path_id(version_number))
-    return path_of(message)
+    return Done(path_of(message), f"Version {version_number} was restored.")
 
 
 def message_of_path(session: ReadSession | Transaction, message_id: str) -> Message:
@@ -134,19 +135,19 @@ def _as_written(error: ServiceError | None = None, *, message_id: str) -> Respon
 
 
 @blp.changes("/stored-messages/<message_id>", MANAGE, refused=_as_written)
-def write(transaction: Transaction, message_id: str) -> str:
+def write(transaction: Transaction, message_id: str) -> Done:
     """Stores what the form says."""
     message = message_of_path(transaction, message_id)
     update_message(transaction, message, load(WRITTEN[message.type], _attributes(_written(message))))
-    return path_of(message)
+    return Done(path_of(message), "The message was saved.")
 
 
 @blp.changes("/stored-messages/<message_id>/delete", MANAGE)
-def delete(transaction: Transaction, message_id: str) -> str:
+def delete(transaction: Transaction, message_id: str) -> Done:
     """Deletes a message. Reports of its sends are kept."""
     message = message_of_path(transaction, message_id)
     transaction.delete(message)
-    return link(PATH, [], message.account_id)
+    return Done(link(PATH, [], message.account_id), f"{message.name} was deleted.")
 
 
 @blp.takes("/stored-messages/<message_id>/preview", "send.email", "send.sms")
@@ -170,11 +171,11 @@ def show_html(message_id: str) -> Response:
 
 
 @blp.changes("/stored-messages/<message_id>/test", "send.email", "send.sms", refused=_as_written)
-def send(transaction: Transaction, message_id: str) -> str:
+def send(transaction: Transaction, message_id: str) -> Done:
     """Sends a message, as it is stored, to the address of the form, and goes to what is sent."""
     message = message_of_path(transaction, message_id)
     uuid = send_test(transaction, services(), message, _reader(), load=load_send, request_id=request_id())
-    return f"{MESSAGES_PATH}/{uuid}"
+    return Done(f"{MESSAGES_PATH}/{uuid}", "The test was sent.")
 
 
 def _message(message_id: str) -> Message:

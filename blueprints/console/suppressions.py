@@ -23,10 +23,11 @@ from app.console.suppressions import (
     search,
 )
 from app.console.uploads import MAX_ROWS
-from app.contacts.blocked import STATES
+from app.contacts.blocked import BLOCKED, STATES
 from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page
 from app.http.console.searches import Search, account_of_request, export_recorder
 from app.http.context import services
@@ -69,12 +70,12 @@ UNBLOCKING = BulkPreview("suppressions_unblock.html", {UNBLOCK.name: UNBLOCK}, f
 
 
 @blp.changes("/suppressions", "contact.update", refused=SEARCH.page)
-def add(transaction: Transaction) -> str:
+def add(transaction: Transaction) -> Done:
     """Blocks or unsubscribes the address of the form."""
     form = form_texts("address", "state", "list", "reason")
     account = account_of_request(transaction)
     add_suppression(transaction, services().settings.secret_key, account.id, NewSuppression(**form))
-    return link(PATH, [address_filter(form["address"])])
+    return Done(link(PATH, [address_filter(form["address"])]), f"The address is {form['state']}.")
 
 
 @blp.shows("/suppressions/<state>/<suppression_id>", "contact.view")
@@ -96,11 +97,14 @@ def suppression(state: str, suppression_id: str) -> Response:
 
 
 @blp.changes("/suppressions/<state>/<suppression_id>/remove", "contact.update")
-def remove(transaction: Transaction, state: str, suppression_id: str) -> str:
+def remove(transaction: Transaction, state: str, suppression_id: str) -> Done:
     """Unblocks an address, or resubscribes it."""
     account_id, suppression = find_suppression(transaction, signed_in().account_id, state, path_id(suppression_id))
     remove_suppression(transaction, services().settings.secret_key, account_id, suppression)
-    return link(PATH, [address_filter(suppression.address or "")], account_id)
+    return Done(
+        link(PATH, [address_filter(suppression.address or "")], account_id),
+        "The address was unblocked." if state == BLOCKED else "The address was resubscribed.",
+    )
 
 
 @blp.shows("/suppressions/unblock", "contact.update")

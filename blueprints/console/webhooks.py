@@ -41,6 +41,7 @@ from app.events.webhooks import (
     well_formed_url,
 )
 from app.http.console.guard import signed_in
+from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page, page_after
 from app.http.console.searches import account_of_request, choose_account, csv_file, named_account_id
 from app.http.context import services
@@ -116,36 +117,36 @@ def deliveries_file(webhook_id: str) -> Response:
 
 
 @blp.changes("/webhooks/<webhook_id>/test", MANAGE, refused=webhook)
-def test(transaction: Transaction, webhook_id: str) -> str:
+def test(transaction: Transaction, webhook_id: str) -> Done:
     """Sends a webhook a test event."""
     send_test(transaction, _webhook(transaction, webhook_id))
-    return _path(webhook_id)
+    return Done(_path(webhook_id), "A test event is on its way.")
 
 
 @blp.changes("/webhooks/<webhook_id>/check", MANAGE, refused=webhook)
-def check(transaction: Transaction, webhook_id: str) -> str:
+def check(transaction: Transaction, webhook_id: str) -> Done:
     """Has a worker look up where the host of a webhook that was refused leads by now."""
     webhook = _webhook(transaction, webhook_id)
     check_again(webhook)
     ask(transaction, services(), "webhook", webhook.account_id, webhook.id)
-    return _path(webhook_id)
+    return Done(_path(webhook_id), "The host is being checked.")
 
 
 @blp.changes("/webhooks/<webhook_id>/replay", MANAGE, refused=webhook)
-def replay(transaction: Transaction, webhook_id: str) -> str:
+def replay(transaction: Transaction, webhook_id: str) -> Done:
     """Sends again what a webhook was sent since the time of the form."""
     replay_webhook(transaction, _webhook(transaction, webhook_id), time_of(form_texts("since")["since"]))
-    return _path(webhook_id)
+    return Done(_path(webhook_id), "The events since then are sent again.")
 
 
 @blp.changes("/webhooks/<webhook_id>/choice", MANAGE, refused=webhook)
-def choose(transaction: Transaction, webhook_id: str) -> str:
+def choose(transaction: Transaction, webhook_id: str) -> Done:
     """Sets what a webhook receives to the events and lists of the form, from now on; all, where it names none."""
     webhook = _webhook(transaction, webhook_id)
     choose_events(
         transaction, webhook, request.form.getlist("event") or None, _chosen_lists(transaction, webhook.account_id)
     )
-    return _path(webhook_id)
+    return Done(_path(webhook_id), "The choice was saved.")
 
 
 @blp.changes("/webhooks/<webhook_id>/rotate", MANAGE, refused=webhook)
@@ -156,19 +157,19 @@ def rotate(transaction: Transaction, webhook_id: str) -> Response:
 
 
 @blp.changes("/webhooks/<webhook_id>/remove-secret", MANAGE, refused=webhook)
-def remove(transaction: Transaction, webhook_id: str) -> str:
+def remove(transaction: Transaction, webhook_id: str) -> Done:
     """Removes the secret that the form names by its key id."""
     remove_secret(transaction, _webhook(transaction, webhook_id), request.form.get("key_id", ""))
-    return _path(webhook_id)
+    return Done(_path(webhook_id), "The secret was removed. Requests are signed with the other one alone.")
 
 
 @blp.changes("/webhooks/<webhook_id>/delete", MANAGE)
-def delete(transaction: Transaction, webhook_id: str) -> str:
+def delete(transaction: Transaction, webhook_id: str) -> Done:
     """Deletes a webhook, with the events that wait for it."""
     webhook = _webhook(transaction, webhook_id)
     account_id = webhook.account_id
     delete_webhook(transaction, webhook)
-    return link(PATH, [], account_id)
+    return Done(link(PATH, [], account_id), "The webhook was deleted.")
 
 
 def _may_manage() -> bool:
@@ -212,11 +213,11 @@ def delivery(error: ServiceError | None = None, *, webhook_id: str, delivery_id:
 
 
 @blp.changes("/webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver", MANAGE, refused=delivery)
-def send_again(transaction: Transaction, webhook_id: str, delivery_id: str) -> str:
+def send_again(transaction: Transaction, webhook_id: str, delivery_id: str) -> Done:
     """Sends the events of a delivery to the same webhook again, behind those that wait."""
     state, attempt = _delivery(transaction, webhook_id, delivery_id)
     redeliver(transaction, attempt)
-    return state.path
+    return Done(state.path, "The events are sent again.")
 
 
 def _delivery(

@@ -104,7 +104,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
     "http": (
         *("accounts", "audit", "console", "csv_files", "db", "infrastructure", "maintenance", "query"),
-        *("resources", "services"),
+        *("resources", "services", "tracking"),
     ),
     "seed": (
         *("accounts", "audit", "automations", "contacts", "db", "events", "infrastructure", "lists", "messages"),

@@ -17,8 +17,10 @@ from app.clock import timestamp
 from app.console.queries import Pairs
 from app.distribution import COMMAND_LINE
 from app.errors import CATALOGUE, Code, ServiceError
+from app.http.console import notices
 from app.http.console.assets import asset_url
 from app.http.console.guard import chosen_account_id, comes_from_elsewhere, forget_session_token, signed_in
+from app.http.console.notices import Done
 from app.http.context import request_host, services
 from app.http.paths import first_segment, request_path
 from app.http.responses import query_bytes
@@ -149,6 +151,7 @@ def add_headers(response: Response) -> None:
 def page(template: str, status: int = 200, **values: Any) -> Response:
     """An HTML page."""
     who: BrowserSession | None = g.get("signed_in")
+    notice = notices.announced() if who is not None else None
     context = {
         "signed_in": who,
         "pages": [entry[:3] for entry in PAGES if who is not None and entry[3] in who.scopes],
@@ -157,9 +160,13 @@ def page(template: str, status: int = 200, **values: Any) -> Response:
         "link": link,
         "command_line": COMMAND_LINE,
         "asset_url": asset_url,
+        "notice": notice,
         **FUNCTIONS,
     }
-    return make_response(render_template(f"console/{template}", **context, **values), status)
+    response = make_response(render_template(f"console/{template}", **context, **values), status)
+    if notice is not None:
+        notices.forget(response)
+    return response
 
 
 def here() -> str:
@@ -178,6 +185,13 @@ def link(path: str, pairs: Pairs | None = None, account_id: int | None = None) -
 def goes_to(path: str) -> Response:
     """Sends the browser to another page of the console, by GET."""
     return Response(status=303, headers={"Location": path})
+
+
+def goes_on(done: Done) -> Response:
+    """Sends the browser to the page that comes after an action, and has that say what was done."""
+    response = goes_to(done.path)
+    notices.announce(response, done.text)
+    return response
 
 
 def path_after_sign_in(text: str | None) -> str:
