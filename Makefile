@@ -7,8 +7,8 @@ VENV := .venv
 INTERPRETER := python3.11 python3.12 python3.13 python3.14 python3
 PYTHON := $(VENV)/bin/python
 CODE := app bench blueprints clients examples schemas jobs docs/conf.py tests tools wsgi.py gunicorn.conf.py
-# For two cores: a third test process runs while the others wait for services that they have started.
-TEST_PROCESSES := 3
+# For two cores: two further test processes run while the others wait for services that they have started.
+TEST_PROCESSES := 4
 COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
