@@ -185,6 +185,13 @@ def suppressions_of(
     return suppressions
 
 
+REMOVALS = {
+    BLOCKED: ("Unblock", "Messages to it are sent again. A mailbox that does not exist bounces again."),
+    UNSUBSCRIBED: ("Resubscribe", "Do so only if the person has asked for it: they have opted out."),
+}
+"""State -> the verb for removing such an entry, and what to think of before."""
+
+
 def find_suppression(session: Session, account_id: int | None, state: str, entry_id: int) -> tuple[int, Suppression]:
     """The account's entry, or that of any account for None, with the id of its account. Raises `not_found`."""
     if state not in MODELS:

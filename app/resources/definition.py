@@ -145,6 +145,8 @@ class ResourceDefinition:
     """Action -> what a session of the console needs for it, for `list`, `create` and `delete`."""
     empty: str
     """What a page says where there is none: sentences."""
+    loss: str
+    """What no longer works once one is deleted: sentences."""
     create: Callable[[Any, int, Values], Any]
     update: Callable[[Any, Values], bool]
     seed_key: str

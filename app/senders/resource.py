@@ -80,6 +80,7 @@ RESOURCE = ResourceDefinition(
     scopes={"list": "contact.view", "create": OPERATOR, "delete": MANAGE},
     buttons={"create": "Approve", "delete": "Withdraw"},
     empty="No sender yet. An operator must approve a number or a name before it can send text messages.",
+    loss="Text messages from it are refused or wait until it is approved again.",
     create=create_sender,
     update=update_sender,
     seed_key="sms_senders",

@@ -11,6 +11,7 @@ from app.console.automations import (
     PATH,
     cancel_run,
     find_automation,
+    find_run,
     path_of_automation,
     path_of_run,
     read_automation,
@@ -25,6 +26,7 @@ from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import link, page
+from app.http.console.questions import Question
 from app.http.console.searches import Search
 from app.http.context import services
 from app.http.paths import path_id
@@ -147,7 +149,15 @@ def run(automation_id: str, run_id: str) -> Response:
     )
 
 
-@blp.changes("/automations/<automation_id>/runs/<run_id>/cancel", MANAGE)
+def _before_cancelling(session: ReadSession, automation_id: str, run_id: str) -> Question:
+    of = _automation(session, automation_id)
+    find_run(session, of, path_id(run_id))
+    facts = ["Its contact gets no further message from it. An ended run cannot go on."]
+    back = link(path_of_run(of.id, path_id(run_id)), [], of.account_id)
+    return Question(f"End this run of {of.name}?", facts, "End the run", back)
+
+
+@blp.changes("/automations/<automation_id>/runs/<run_id>/cancel", MANAGE, asks=_before_cancelling)
 def cancel(transaction: Transaction, automation_id: str, run_id: str) -> Done:
     """Ends a run: its contact is sent nothing more by it."""
     of = _automation(transaction, automation_id)

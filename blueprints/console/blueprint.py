@@ -12,6 +12,7 @@ from app.errors import ServiceError
 from app.http.api import Blueprint
 from app.http.console.notices import Done
 from app.http.console.pages import HOME, goes_on
+from app.http.console.questions import Ask, ask, is_confirmed
 from app.http.console.searches import Search
 from app.http.context import services
 
@@ -39,14 +40,21 @@ class ConsoleBlueprint(Blueprint):
         """Adds a view that takes a form, in transactions of its own."""
         return self._adds("POST", path, scopes)
 
-    def changes(self, path: str, *scopes: str, refused: RefusalPage | None = None) -> Callable[[Change], Change]:
+    def changes(
+        self, path: str, *scopes: str, refused: RefusalPage | None = None, asks: Ask | None = None
+    ) -> Callable[[Change], Change]:
         """Adds a view that takes a form in a transaction, which it gets. It returns what it has done, which the next
         page says, or a page that says so itself. `refused` answers what was refused in place of the page of errors;
-        what was not found and what is not permitted have that page always."""
+        what was not found and what is not permitted have that page always. `asks` makes the question that has to be
+        answered first."""
 
         def add(view: Change) -> Change:
             @wraps(view)
             def run(**parts: str) -> Response:
+                if asks is not None and not is_confirmed():
+                    with services().database.read() as session:
+                        question = asks(session, **parts)
+                    return ask(question)
                 try:
                     with services().database.write() as transaction:
                         answer = view(transaction, **parts)

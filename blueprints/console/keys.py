@@ -8,13 +8,15 @@ from app.accounts.accounts import update_account
 from app.accounts.auth import SCOPES
 from app.accounts.keys import revoke_key, rotate_key
 from app.accounts.sessions import MANAGE
+from app.clock import timestamp
 from app.console.keys import OVERLAPS, PATH, create_key, find_key, key_states, overlap_of
-from app.db.database import Transaction
+from app.db.database import ReadSession, Transaction
 from app.db.models import ApiKey
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page, page_after
+from app.http.console.questions import Question
 from app.http.console.searches import account_of_request, choose_account, csv_file, named_account_id
 from app.http.context import check_network, services
 from app.http.paths import path_id
@@ -87,7 +89,17 @@ def rotate(transaction: Transaction, key_id: str) -> Response:
     return _with_token(made, token, until=end)
 
 
-@blp.changes("/keys/<key_id>/revoke", MANAGE)
+def _before_revoking(session: ReadSession, key_id: str) -> Question:
+    key = find_key(session, signed_in().account_id, path_id(key_id))
+    used = key.last_used_time
+    facts = [
+        "It was never used." if used is None else f"It was last used at {timestamp(used)}.",
+        "Requests with this key or one of its former secrets are refused at once. A revoked key cannot be restored.",
+    ]
+    return Question(f"Revoke the key {key.name}?", facts, "Revoke key", link(PATH, [], key.account_id))
+
+
+@blp.changes("/keys/<key_id>/revoke", MANAGE, asks=_before_revoking)
 def revoke(transaction: Transaction, key_id: str) -> Done:
     """Ends a key and its former secrets at once."""
     key = find_key(transaction, signed_in().account_id, path_id(key_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from flask import Response
@@ -26,12 +27,15 @@ from app.console.messages import (
 )
 from app.console.queries import FILE_ROWS, SearchPage, SearchRequest, without_cursor
 from app.console.step_deliveries import step_deliveries
-from app.db.database import Transaction
+from app.console.suppressions import REMOVALS
+from app.contacts.blocked import BLOCKED, UNSUBSCRIBED
+from app.db.database import ReadSession, Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import link, page_after, time
+from app.http.console.questions import Question
 from app.http.console.searches import Search, account_of_request, csv_stream, export_recorder
 from app.http.context import services
 from app.ids import shown_id
@@ -126,14 +130,30 @@ def send_again(transaction: Transaction, uuid: str) -> Done:
     return Done(f"{PATH}/{uuid}", "The message is queued again.")
 
 
-@blp.changes("/messages/<uuid>/unblock", "contact.update", refused=message)
+def _before_removing(state: str, session: ReadSession, uuid: str) -> Question:
+    recipient, (verb, advice) = message_of(session, signed_in(), uuid), REMOVALS[state]
+    address = recipient.email or recipient.mobile or "this address"
+    return Question(f"{verb} {address}?", [advice], f"{verb} address", f"{PATH}/{uuid}")
+
+
+@blp.changes(
+    "/messages/<uuid>/unblock",
+    "contact.update",
+    refused=message,
+    asks=partial(_before_removing, BLOCKED),
+)
 def unblock(transaction: Transaction, uuid: str) -> Done:
     """Unblocks the address of a message: messages to it are sent again."""
     remove_suppression(transaction, services(), message_of(transaction, signed_in(), uuid), "unblock")
     return Done(f"{PATH}/{uuid}", "The address was unblocked.")
 
 
-@blp.changes("/messages/<uuid>/resubscribe", "contact.update", refused=message)
+@blp.changes(
+    "/messages/<uuid>/resubscribe",
+    "contact.update",
+    refused=message,
+    asks=partial(_before_removing, UNSUBSCRIBED),
+)
 def resubscribe(transaction: Transaction, uuid: str) -> Done:
     """Resubscribes the address of a message to the list of the message, and account-wide."""
     remove_suppression(transaction, services(), message_of(transaction, signed_in(), uuid), "resubscribe")

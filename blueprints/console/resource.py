@@ -7,16 +7,17 @@ from collections.abc import Callable
 from flask import Response
 
 from app.console.queries import FILE_ROWS
-from app.db.database import Transaction
+from app.db.database import ReadSession, Transaction
 from app.db.lookup import find_with_id
 from app.http.console.guard import signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link
+from app.http.console.questions import Question
 from app.http.console.searches import account_of_request, table_file
 from app.http.context import services
 from app.http.paths import path_id
 from app.resources.definition import ResourceDefinition
-from app.resources.rows import create_item, rows_of_account, values_from_texts
+from app.resources.rows import create_item, row_of, rows_of_account, values_from_texts
 from blueprints.console.blueprint import blp
 
 MAX_ROWS = 200
@@ -43,7 +44,13 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
             rows = rows_of_account(session, resource, account_of_request(session).id, FILE_ROWS)
         return table_file(f"{resource.plural}.csv", [attribute.key for attribute in resource.read_attributes], rows)
 
-    @blp.changes(f"{path}/<{resource.noun}_id>/delete", resource.scopes["delete"])
+    def before_deleting(session: ReadSession, **ids: str) -> Question:
+        (item_id,) = ids.values()
+        item = find_with_id(session, resource.model, signed_in().account_id, path_id(item_id), resource.noun)
+        verb, name = resource.buttons["delete"], row_of(session, resource, item)[resource.key]
+        return Question(f"{verb} {name}?", [resource.loss], f"{verb} {name}", link(of, [], item.account_id))
+
+    @blp.changes(f"{path}/<{resource.noun}_id>/delete", resource.scopes["delete"], asks=before_deleting)
     def delete(transaction: Transaction, **ids: str) -> Done:
         """Deletes the row that the path names."""
         (item_id,) = ids.values()

@@ -9,11 +9,13 @@ from typing import Any
 from flask import Response
 
 from app.bulk_actions.kinds import UNBLOCK
+from app.clock import timestamp
 from app.console.bulk_actions import offers_unblocking
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import SearchPage, SearchRequest, address_filter, without_cursor
 from app.console.suppressions import (
     PATH,
+    REMOVALS,
     NewSuppression,
     Suppression,
     add_suppression,
@@ -24,11 +26,12 @@ from app.console.suppressions import (
 )
 from app.console.uploads import MAX_ROWS
 from app.contacts.blocked import BLOCKED, STATES
-from app.db.database import Transaction
+from app.db.database import ReadSession, Transaction
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page
+from app.http.console.questions import Question
 from app.http.console.searches import Search, account_of_request, export_recorder
 from app.http.context import services
 from app.http.paths import path_id
@@ -96,7 +99,15 @@ def suppression(state: str, suppression_id: str) -> Response:
     )
 
 
-@blp.changes("/suppressions/<state>/<suppression_id>/remove", "contact.update")
+def _before_removing(session: ReadSession, state: str, suppression_id: str) -> Question:
+    account_id, suppression = find_suppression(session, signed_in().account_id, state, path_id(suppression_id))
+    verb, advice = REMOVALS[state]
+    facts = [f"It has been {state} since {timestamp(suppression.creation_time)}.", advice]
+    back = link(f"{PATH}/{state}/{suppression.id}", [], account_id)
+    return Question(f"{verb} {suppression.address or 'this address'}?", facts, f"{verb} address", back)
+
+
+@blp.changes("/suppressions/<state>/<suppression_id>/remove", "contact.update", asks=_before_removing)
 def remove(transaction: Transaction, state: str, suppression_id: str) -> Done:
     """Unblocks an address, or resubscribes it."""
     account_id, suppression = find_suppression(transaction, signed_in().account_id, state, path_id(suppression_id))

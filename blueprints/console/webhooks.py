@@ -43,6 +43,7 @@ from app.events.webhooks import (
 from app.http.console.guard import signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page, page_after
+from app.http.console.questions import Question
 from app.http.console.searches import account_of_request, choose_account, csv_file, named_account_id
 from app.http.context import services
 from app.http.paths import path_id
@@ -156,7 +157,14 @@ def rotate(transaction: Transaction, webhook_id: str) -> Response:
     return _with_secret(webhook, *rotate_secret(transaction, services().settings, webhook))
 
 
-@blp.changes("/webhooks/<webhook_id>/remove-secret", MANAGE, refused=webhook)
+def _before_removing(session: ReadSession, webhook_id: str) -> Question:
+    _webhook(session, webhook_id)
+    key_id = request.form.get("key_id", "")
+    facts = ["Requests are then signed with the other secret alone. A receiver that knows only this one refuses them."]
+    return Question(f"Remove the secret {key_id}?", facts, "Remove secret", _path(webhook_id))
+
+
+@blp.changes("/webhooks/<webhook_id>/remove-secret", MANAGE, refused=webhook, asks=_before_removing)
 def remove(transaction: Transaction, webhook_id: str) -> Done:
     """Removes the secret that the form names by its key id."""
     remove_secret(transaction, _webhook(transaction, webhook_id), request.form.get("key_id", ""))

@@ -315,7 +315,7 @@ def test_who_was_signed_in_by_a_link_ends_a_run(author: Tenant) -> None:
     browser, path = linked(author), f"{PATH}/{automation_id}/runs/{run.id}"
     assert "End the run" in words(browser.get(path))
     for _ in range(2):
-        assert browser.post(f"{path}/cancel").headers["Location"] == path
+        assert browser.confirm(f"{path}/cancel").headers["Location"] == path
     page = words(browser.get(path))
     assert ("Somebody ended the run." in page, "End the run" in page) == (True, False)
     assert runs_of(author.services, automation_id)[0].state == "ended"
@@ -340,7 +340,7 @@ def test_an_operator_sees_the_automations_of_any_account(author: Tenant) -> None
     assert browser.get(path).status_code == 200
     paused = browser.post(f"{path}/pause")
     assert paused.headers["Location"] == f"{path}?account={author.id}"
-    assert browser.post(f"{path}/runs/{run.id}/cancel").status_code == 303
+    assert browser.confirm(f"{path}/runs/{run.id}/cancel").status_code == 303
     assert (state_of(author, automation_id), runs_of(author.services, automation_id)[0].state) == ("paused", "ended")
 
 

@@ -350,7 +350,7 @@ def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
         refused = approving.post(path, **{**form, **changes})
         assert refused.status_code == status, changes
         assert f'value="{changes["address"]}"' in refused.text
-    assert browser.post(f"{SENDERS}/{made.id}/delete").status_code == 303
+    assert browser.confirm(f"{SENDERS}/{made.id}/delete").status_code == 303
     assert number not in words(browser.get(PATH))
     assert acts(tenant, "sender") == ["sender.created", "sender.created", "sender.deleted"]
 

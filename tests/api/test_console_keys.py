@@ -64,7 +64,7 @@ def test_a_key_is_created_shown_once_and_revoked(tenant: Tenant) -> None:
     assert again.status_code == 409
     assert browser.post(PATH, name=unique(), level="all").status_code == 422
     assert browser.post(PATH, name="", level="report").status_code == 422
-    assert browser.post(f"{PATH}/{made.id}/revoke").headers["Location"] == PATH
+    assert browser.confirm(f"{PATH}/{made.id}/revoke").headers["Location"] == PATH
     assert not works(tenant, token)
     assert acts(tenant) == ["key.created", "key.revoked"]
 
@@ -75,7 +75,7 @@ def test_a_test_key_is_one_of_the_test_account(tenant: Tenant) -> None:
     with tenant.services.database.read() as session:
         assert session.get_one(Account, made.account_id).test_of == tenant.id
     assert f"{name} test valid" in words(browser.get(PATH))
-    assert browser.post(f"{PATH}/{made.id}/revoke").status_code == 303
+    assert browser.confirm(f"{PATH}/{made.id}/revoke").status_code == 303
 
 
 def test_a_key_is_rotated_with_an_overlap(tenant: Tenant) -> None:
@@ -130,5 +130,5 @@ def test_only_an_operator_makes_keys_of_another_account(tenant: Tenant, other_te
     assert key_of(tenant, token).account_id == other_tenant.id
     all_ = operator(tenant.app)
     assert key.name in all_.get(f"{PATH}?account={tenant.id}").text
-    assert all_.post(f"{PATH}/{key.id}/revoke").headers["Location"] == f"{PATH}?account={tenant.id}"
+    assert all_.confirm(f"{PATH}/{key.id}/revoke").headers["Location"] == f"{PATH}?account={tenant.id}"
     assert acts(tenant) == ["key.revoked"]

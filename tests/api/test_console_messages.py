@@ -132,7 +132,7 @@ def test_who_may_not_see_contacts_sees_no_address(tenant: Tenant, sends: SendsAp
     assert browser.get(f"{PATH}?email={address}").status_code == 403
 
 
-def test_a_message_says_why_it_failed_and_is_mended_in_place(tenant: Tenant, sends: SendsApi) -> None:
+def test_a_message_says_why_it_failed_and_is_solved_in_place(tenant: Tenant, sends: SendsApi) -> None:
     address = new_email()
     uuid = send(sends, address)
     with tenant.services.database.write() as transaction:
@@ -150,7 +150,7 @@ def test_a_message_says_why_it_failed_and_is_mended_in_place(tenant: Tenant, sen
     assert refused.status_code == 409
     assert "is blocked; unblock it first" in words(refused)
     for action in ("unblock", "unblock", "resubscribe"):
-        assert browser.post(f"{PATH}/{uuid}/{action}").headers["Location"] == f"{PATH}/{uuid}"
+        assert browser.confirm(f"{PATH}/{uuid}/{action}").headers["Location"] == f"{PATH}/{uuid}"
     with tenant.services.database.read() as session:
         for model in (BlockedAddress, Unsubscriber):
             assert session.scalars(select(model).where(model.account_id == tenant.id)).all() == []

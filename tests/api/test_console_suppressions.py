@@ -219,7 +219,7 @@ def test_one_is_added_and_removed_in_place(tenant: Tenant, sends: SendsApi) -> N
         assert not session.get_one(Contact, contact).subscribed_email
     assert "unsubscribed added by" in page
     for entry_address in (address, address, mobile):
-        assert browser.post(f"{entry(browser, entry_address)}/remove").status_code == 303
+        assert browser.post(f"{entry(browser, entry_address)}/remove", confirmed="1").status_code == 303
     assert stored(tenant) == set()
     with tenant.services.database.read() as session:
         assert session.get_one(Contact, contact).subscribed_email
@@ -346,7 +346,7 @@ def test_an_account_finds_and_changes_no_suppression_of_another(tenant: Tenant, 
     all_ = operator(tenant.app)
     assert address in all_.get(f"{PATH}{query}").text
     assert all_.post(f"{PATH}{query}", address="b@example.com", state="blocked").status_code == 303
-    assert all_.post(f"{path}/remove").headers["Location"].endswith(f"account={tenant.id}")
+    assert all_.confirm(f"{path}/remove").headers["Location"].endswith(f"account={tenant.id}")
     assert stored(tenant) == {("blocked", "b@example.com", "blocked by hand")}
 
 
@@ -357,7 +357,7 @@ def test_a_forgotten_address_is_known_by_nothing(tenant: Tenant) -> None:
     page = browser.get(f"{PATH}/blocked/{row_id}")
     assert "Forgotten address" in words(page)
     assert "Unblock" not in words(page)
-    assert browser.post(f"{PATH}/blocked/{row_id}/remove").status_code == 409
+    assert browser.post(f"{PATH}/blocked/{row_id}/remove", confirmed="1").status_code == 409
     for text in (page.text, browser.get(PATH).text, browser.get(f"{PATH}.csv").text):
         assert "forgotten:abc" not in text
 

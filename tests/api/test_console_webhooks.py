@@ -160,10 +160,10 @@ def run_checks(app: Flask) -> None:
 def test_secrets_are_added_shown_once_and_removed(tenant: Tenant) -> None:
     webhook_id, browser = add_webhook(tenant), linked(tenant)
     path = f"{PATH}/{webhook_id}"
-    assert browser.post(f"{path}/remove-secret", key_id="k1").status_code == 409
+    assert browser.confirm(f"{path}/remove-secret", key_id="k1").status_code == 409
     key_id, _ = shown_secret(browser.post(f"{path}/rotate"))
-    assert browser.post(f"{path}/remove-secret", key_id="k1").status_code == 303
-    assert browser.post(f"{path}/remove-secret", key_id="k9").status_code == 422
+    assert browser.confirm(f"{path}/remove-secret", key_id="k1").status_code == 303
+    assert browser.confirm(f"{path}/remove-secret", key_id="k9").status_code == 422
     with tenant.services.database.read() as session:
         assert [secret.key_id for secret in list_secrets(session, find(tenant, webhook_id))] == [key_id] == ["k2"]
 

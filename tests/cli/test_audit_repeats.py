@@ -446,10 +446,10 @@ def test_a_form_that_is_sent_again_has_no_second_entry(world: World, route: str)
     browser, via = operator(world.tenant.app), f"POST /console/{route}"
     account_query = "" if path.startswith("accounts") else f"?account={world.tenant.id}"
     before = world.entries(via)
-    browser.post(f"/console/{path}{account_query}", **form)
+    browser.confirm(f"/console/{path}{account_query}", **form)
     once = world.entries(via)
     assert once > before, (path, form)
-    browser.post(f"/console/{path}{account_query}", **form)
+    browser.confirm(f"/console/{path}{account_query}", **form)
     assert world.entries(via) == once
 
 

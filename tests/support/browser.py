@@ -45,6 +45,10 @@ class Browser:
         """A form that a page of the console sends."""
         return self.open("POST", path, data=form, headers=SAME_ORIGIN)
 
+    def confirm(self, path: str, **form: str | list[str]) -> TestResponse:
+        """A form whose question is answered with yes."""
+        return self.post(path, **form, confirmed="1")
+
     def sign_in(self, token: str) -> Browser:
         """Signs in with a key, which must succeed."""
         answer = self.post("/console/sign-in", key=token)

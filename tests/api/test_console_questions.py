@@ -1,0 +1,81 @@
+"""The question before what cannot be undone (docs/console.md#questions)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.db.models import ApiKey
+from tests.support.browser import HOME, linked, words
+from tests.support.cases import each
+from tests.support.console_pages import Estate, Page
+from tests.support.tenants import Tenant
+
+QUESTIONS = {
+    "/keys/<key_id>/revoke": (
+        r"Revoke the key [\w-]+\? It was never used\. Requests with this key or one of its former secrets are refused "
+        r"at once\. A revoked key cannot be restored\. Revoke key Cancel"
+    ),
+    "/senders/<sender_id>/delete": (
+        r"Withdraw \d+\? Text messages from it are refused or wait until it is approved again\. Withdraw \d+ Cancel"
+    ),
+    "/suppressions/<state>/<suppression_id>/remove": (
+        r"Unblock \S+@example\.com\? It has been blocked since [\d:-]+ [\d:]+ UTC \. Messages to it are sent again\. A "
+        r"mailbox that does not exist bounces again\. Unblock address Cancel"
+    ),
+    "/messages/<uuid>/unblock": r"Unblock \S+@example\.com\? Messages to it are sent again\. .* Unblock address Cancel",
+    "/messages/<uuid>/resubscribe": (
+        r"Resubscribe \S+@example\.com\? Do so only if the person has asked for it: they have opted out\. Resubscribe "
+        r"address Cancel"
+    ),
+    "/automations/<automation_id>/runs/<run_id>/cancel": (
+        r"End this run of .+\? Its contact gets no further message from it\. An ended run cannot go on\. End the run "
+        r"Cancel"
+    ),
+    "/webhooks/<webhook_id>/remove-secret": (
+        r"Remove the secret k1\? Requests are then signed with the other secret alone\. A receiver that knows only "
+        r"this one refuses them\. Remove secret Cancel"
+    ),
+}
+"""Path -> the page that asks, as people read it."""
+
+
+@pytest.fixture
+def estate(tenant: Tenant) -> Estate:
+    return Estate(tenant)
+
+
+@each("rule", QUESTIONS)
+def test_nothing_happens_before_the_question_is_answered(estate: Estate, rule: str) -> None:
+    browser = linked(estate.tenant)
+    path = Page("POST", HOME + rule, frozenset()).path(estate.ids)
+    before = estate.rows()
+    asked = browser.post(path, key_id="k1")
+    assert (asked.status_code, estate.rows() == before) == (200, True)
+    assert re.search(QUESTIONS[rule], words(asked)), words(asked)
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="(\w+)">', asked.text))
+    assert (f'action="{path}"' in asked.text, fields) == (True, {"key_id": "k1", "confirmed": "1"})
+
+
+@each("answer", ["", "0", "yes"])
+def test_only_the_answer_of_the_page_counts(estate: Estate, answer: str) -> None:
+    path = f"{HOME}/keys/{estate.ids['key_id']}/revoke"
+    assert linked(estate.tenant).post(path, confirmed=answer).status_code == 200
+    with estate.tenant.services.database.read() as session:
+        assert session.get_one(ApiKey, estate.ids["key_id"]).revoked_time is None
+
+
+def test_with_the_answer_it_happens(estate: Estate) -> None:
+    browser = linked(estate.tenant)
+    assert browser.confirm(f"{HOME}/keys/{estate.ids['key_id']}/revoke").status_code == 303
+    assert re.search(r"[\w-]+ was revoked\. Requests with this key are refused\.", words(browser.get(f"{HOME}/keys")))
+    with estate.tenant.services.database.read() as session:
+        assert session.get_one(ApiKey, estate.ids["key_id"]).revoked_time is not None
+
+
+def test_what_is_not_there_is_not_asked_about(estate: Estate, other_tenant: Tenant) -> None:
+    browser = linked(other_tenant)
+    for rule in QUESTIONS:
+        path = Page("POST", HOME + rule, frozenset()).path(estate.ids)
+        assert browser.post(path).status_code == 404, rule
