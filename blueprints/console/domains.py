@@ -101,7 +101,7 @@ def check(transaction: Transaction, domain_id: str) -> Done:
     """Has a worker look up the records of a domain, which waits for name servers."""
     row = _find(transaction, domain_id)
     ask(transaction, services(), "domain", row.account_id, row.id)
-    return Done(_path(row), "The records are being looked up.")
+    return Done(_path(row), "The check has begun.")
 
 
 @blp.changes("/domains/<domain_id>/hosts", MANAGE, refused=domain)

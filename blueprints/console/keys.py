@@ -93,7 +93,8 @@ def _before_revoking(session: ReadSession, key_id: str) -> Question:
     key = find_key(session, signed_in().account_id, path_id(key_id))
     used = key.last_used_time
     facts = [
-        "It was never used." if used is None else f"It was last used at {timestamp(used)}.",
+        "No use of it is recorded." if used is None else f"Its last recorded use was at {timestamp(used)}.",
+        "A use of the last minute may not be recorded yet.",
         "Requests with this key or one of its former secrets are refused at once. A revoked key cannot be restored.",
     ]
     return Question(f"Revoke the key {key.name}?", facts, "Revoke key", link(PATH, [], key.account_id))

@@ -130,7 +130,7 @@ def check(transaction: Transaction, webhook_id: str) -> Done:
     webhook = _webhook(transaction, webhook_id)
     check_again(webhook)
     ask(transaction, services(), "webhook", webhook.account_id, webhook.id)
-    return Done(_path(webhook_id), "The host is being checked.")
+    return Done(_path(webhook_id), "The check has begun.")
 
 
 @blp.changes("/webhooks/<webhook_id>/replay", MANAGE, refused=webhook)

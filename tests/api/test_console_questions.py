@@ -14,8 +14,9 @@ from tests.support.tenants import Tenant
 
 QUESTIONS = {
     "/keys/<key_id>/revoke": (
-        r"Revoke the key [\w-]+\? It was never used\. Requests with this key or one of its former secrets are refused "
-        r"at once\. A revoked key cannot be restored\. Revoke key Cancel"
+        r"Revoke the key [\w-]+\? No use of it is recorded\. A use of the last minute may not be recorded yet\. "
+        r"Requests with this key or one of its former secrets are refused at once\. A revoked key cannot be restored\. "
+        r"Revoke key Cancel"
     ),
     "/senders/<sender_id>/delete": (
         r"Withdraw \d+\? Text messages from it are refused or wait until it is approved again\. Withdraw \d+ Cancel"

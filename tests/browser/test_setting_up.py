@@ -122,6 +122,9 @@ def test_a_key_is_shown_once_rotated_and_revoked(watched: WatchedPage) -> None:
     assert (status_of(console, first), status_of(console, second)) == (401, 200)
     page.get_by_role("link", name="Continue to the keys").click()
     row.get_by_role("button", name="Revoke shop").click()
+    expect(page.get_by_role("main")).to_contain_text("A use of the last minute may not be recorded yet.")
+    page.get_by_role("button", name="Revoke key").click()
+    expect(page.get_by_role("status")).to_have_text("shop was revoked. Requests with this key are refused.")
     expect(row).to_contain_text("revoked")
     assert status_of(console, second) == 401
 
@@ -139,5 +142,7 @@ def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: WatchedPag
     page.get_by_role("button", name="Approve").click()
     senders = page.get_by_role("region", name="Senders by number or name")
     expect(senders).to_contain_text("BROWSED")
+    page.get_by_role("button", name="Withdraw BROWSED").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Withdraw BROWSED?")
     page.get_by_role("button", name="Withdraw BROWSED").click()
     expect(senders).not_to_contain_text("BROWSED")
