@@ -141,6 +141,8 @@ class ResourceDefinition:
     """Action -> what it does, for `list`, `show`, `create`, `update` and `delete`."""
     buttons: Mapping[str, str]
     """Action -> the word on its button, for `create` and `delete`."""
+    done: Mapping[str, str]
+    """Action -> what is said once it was done, for `create` and `delete`."""
     scopes: Mapping[str, str]
     """Action -> what a session of the console needs for it, for `list`, `create` and `delete`."""
     empty: str

@@ -79,6 +79,7 @@ RESOURCE = ResourceDefinition(
     },
     scopes={"list": "contact.view", "create": OPERATOR, "delete": MANAGE},
     buttons={"create": "Approve", "delete": "Withdraw"},
+    done={"create": "The sender was approved.", "delete": "The approval was withdrawn."},
     empty="No sender yet. An operator must approve a number or a name before it can send text messages.",
     loss="Text messages from it are refused or wait until it is approved again.",
     create=create_sender,

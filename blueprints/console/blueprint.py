@@ -11,7 +11,7 @@ from flask import Response
 from app.errors import ServiceError
 from app.http.api import Blueprint
 from app.http.console.notices import Done
-from app.http.console.pages import HOME, goes_on
+from app.http.console.pages import HOME, redirect_after
 from app.http.console.questions import Ask, ask, is_confirmed
 from app.http.console.searches import Search
 from app.http.context import services
@@ -62,7 +62,7 @@ class ConsoleBlueprint(Blueprint):
                     if refused is None or error.code in ("not_found", "permission_denied"):
                         raise
                     return refused(error, **parts)
-                return goes_on(answer) if isinstance(answer, Done) else answer
+                return redirect_after(answer) if isinstance(answer, Done) else answer
 
             self._adds("POST", path, scopes)(run)
             return view

@@ -35,7 +35,7 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
         account_id = account_of_request(transaction).id
         form = form_texts(*(attribute.name for attribute in resource.input_attributes))
         create_item(transaction, resource, account_id, values_from_texts(resource, form))
-        return Done(link(of, [], account_id), f"The {resource.noun} was added.")
+        return Done(link(of, [], account_id), resource.done["create"])
 
     @blp.shows(f"{path}.csv", resource.scopes["list"])
     def file() -> Response:
@@ -56,4 +56,4 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
         (item_id,) = ids.values()
         item = find_with_id(transaction, resource.model, signed_in().account_id, path_id(item_id), resource.noun)
         transaction.delete(item)
-        return Done(link(of, [], item.account_id), f"The {resource.noun} was deleted.")
+        return Done(link(of, [], item.account_id), resource.done["delete"])

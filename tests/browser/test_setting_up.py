@@ -145,4 +145,5 @@ def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: WatchedPag
     page.get_by_role("button", name="Withdraw BROWSED").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Withdraw BROWSED?")
     page.get_by_role("button", name="Withdraw BROWSED").click()
+    expect(page.get_by_role("status")).to_have_text("The approval was withdrawn.")
     expect(senders).not_to_contain_text("BROWSED")

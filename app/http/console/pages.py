@@ -187,7 +187,7 @@ def goes_to(path: str) -> Response:
     return Response(status=303, headers={"Location": path})
 
 
-def goes_on(done: Done) -> Response:
+def redirect_after(done: Done) -> Response:
     """Sends the browser to the page that comes after an action, and has that say what was done."""
     response = goes_to(done.path)
     notices.announce(response, done.text)
