@@ -21,7 +21,7 @@ with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(inclu
     from tests.fuzz.targets import MANY, Target, targets
 
 FOLDER = Path("var/fuzz")
-SHORT = 10_000
+SHORT = 3_000
 """Inputs in the short form, of the targets that get the most."""
 KNOWN = targets()
 
