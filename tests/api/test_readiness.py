@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 
@@ -73,7 +74,10 @@ def test_figures_are_soon_read_again_after_a_redis_that_hung(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long Redis took: otherwise an alert would go on for minutes after its condition has ended."""
-    monkeypatch.setattr("app.services.WAIT", 0.1)
+    monkeypatch.setattr("app.services.WAIT", 1.0)
+    # If the second that Redis takes counted, the next reading would begin after more than PATIENCE.
+    monkeypatch.setattr(figures, "FULL_SHARE", 1 / (PATIENCE + 20))
+    monkeypatch.setattr(figures, "MAX_INTERVAL", math.inf)
     with running_redis() as redis, app_with(settings, redis_url=redis.url) as app:
         reader = FiguresReader(app.extensions[EXTENSION])
         with redis.frozen():
