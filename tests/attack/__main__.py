@@ -57,7 +57,8 @@ def _hold(options: argparse.Namespace) -> int:
     for database in options.databases:
         with _server(database) as postgres:
             for strict in (False, True):
-                names = [name for name in options.names if strict in _stages(FAMILIES[name], options.short)]
+                is_ci = options.short and options.only is None
+                names = [name for name in options.names if strict in _stages(FAMILIES[name], is_ci)]
                 if names:
                     with stage(postgres, strict=strict, short=options.short) as on:
                         for name in names:
@@ -67,9 +68,9 @@ def _hold(options: argparse.Namespace) -> int:
     return 1 if tally.faults else 0
 
 
-def _stages(family: Family, short: bool) -> set[bool]:
+def _stages(family: Family, is_ci: bool) -> set[bool]:
     """The installations on which the family is tried."""
-    return set(family.stages) & set(family.in_ci) if short else set(family.stages)
+    return set(family.stages) & set(family.in_ci) if is_ci else set(family.stages)
 
 
 def _run(on: Stage, name: str, database: str, tally: Tally) -> None:

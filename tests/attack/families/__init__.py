@@ -28,7 +28,7 @@ from tests.attack.tally import Case
 @dataclass(frozen=True, slots=True)
 class Family:
     """The attacks, and the installations that they need: False is the ordinary one, True the strict one. `in_ci` are
-    those on which the short form tries them."""
+    those on which the short form tries them, unless it is told which families to try."""
 
     attack: Callable[[Stage], Iterator[Case]]
     stages: tuple[bool, ...] = (False,)
