@@ -91,13 +91,13 @@ def migrated_database(server_url: str) -> Iterator[str]:
         yield url
 
 
+TABLES = Base.metadata.sorted_tables
 FIRST_ROWS = ("event_rotation", "schema_state")
 """Tables that a migrated database has rows in."""
 EMPTY = "; ".join(
     (
         "BEGIN",
-        "SET LOCAL session_replication_role = replica",  # no row is looked for that refers to a deleted one
-        *(f"DELETE FROM {table.name}" for table in Base.metadata.sorted_tables if table.name not in FIRST_ROWS),
+        *(f"DELETE FROM {table.name}" for table in reversed(TABLES) if table.name not in FIRST_ROWS),
         "UPDATE event_rotation SET slot = 0, since_id = 0, since_time = '2000-01-01'",
         "SELECT setval(quote_ident(sequencename)::regclass, start_value, false) FROM pg_sequences",
         "COMMIT",

@@ -130,7 +130,7 @@ def seen(settings: Settings) -> dict[str, Any]:
 
 def chosen(steps: int) -> list[int]:
     """The first ones, which change files, the last ones, about the commit, and some of those between."""
-    return sorted({*range(1, 8), *range(8, steps, max(1, steps // 4)), *range(steps - 8, steps + 1)})
+    return sorted({*range(1, 8), *range(8, steps, max(1, steps // 8)), *range(steps - 8, steps + 1)})
 
 
 def accounts(settings: Settings) -> int:
