@@ -185,11 +185,28 @@ def suppressions_of(
     return suppressions
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """How people speak of removing an entry: the verb, what to think of before, and what is said afterwards."""
+
+    verb: str
+    advice: str
+    done: str
+
+
 REMOVALS = {
-    BLOCKED: ("Unblock", "Messages to it are sent again. A mailbox that does not exist bounces again."),
-    UNSUBSCRIBED: ("Resubscribe", "Do so only if the person has asked for it: they have opted out."),
+    BLOCKED: Removal(
+        "Unblock",
+        "Messages to it are sent again. A mailbox that does not exist bounces again.",
+        "The address was unblocked.",
+    ),
+    UNSUBSCRIBED: Removal(
+        "Resubscribe",
+        "Do so only if the person has asked for it: they have opted out.",
+        "The address was resubscribed.",
+    ),
 }
-"""State -> the verb for removing such an entry, and what to think of before."""
+"""State -> its removal."""
 
 
 def find_suppression(session: Session, account_id: int | None, state: str, entry_id: int) -> tuple[int, Suppression]:

@@ -121,6 +121,4 @@ def change(transaction: Transaction, account_id: str) -> Done:
 def refresh(transaction: Transaction, account_id: str) -> Done:
     """Brings the copies of a test account up to date."""
     refresh_test_account(transaction, path_id(account_id))
-    return Done(
-        path_of(path_id(account_id)), "The test account has the settings, lists and messages of the account again."
-    )
+    return Done(path_of(path_id(account_id)), "The test account is up to date.")

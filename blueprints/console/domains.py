@@ -125,7 +125,7 @@ def delete(transaction: Transaction, domain_id: str) -> Done:
     """Deletes a domain with its keys. Sends from it are refused from then on."""
     row = _find(transaction, domain_id)
     delete_domain(transaction, row.account_id, row.name)
-    return Done(link(PATH, [], row.account_id), f"{row.name} was deleted. Mail from it is refused from now on.")
+    return Done(link(PATH, [], row.account_id), f"{row.name} was deleted. New sends from it are refused.")
 
 
 def _find(session: ReadSession | Transaction, domain_id: str) -> Domain:

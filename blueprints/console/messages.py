@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from flask import Response
@@ -28,7 +27,6 @@ from app.console.messages import (
 from app.console.queries import FILE_ROWS, SearchPage, SearchRequest, without_cursor
 from app.console.step_deliveries import step_deliveries
 from app.console.suppressions import REMOVALS
-from app.contacts.blocked import BLOCKED, UNSUBSCRIBED
 from app.db.database import ReadSession, Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
@@ -107,7 +105,7 @@ def message(error: ServiceError | None = None, *, uuid: str) -> Response:
         recipient, state = message_page.recipient, message_page.explained.state
         deliveries = step_deliveries(session, recipient, message_page.steps) if viewer.sees_contacts else {}
         is_paused = viewer.sees_contacts and state is RecipientState.PAUSED
-        may_mend = viewer.sees_contacts and "contact.update" in who.scopes
+        may_act = viewer.sees_contacts and "contact.update" in who.scopes
         return page_after(
             error,
             "message.html",
@@ -117,7 +115,7 @@ def message(error: ServiceError | None = None, *, uuid: str) -> Response:
             country_name=country_name,
             state=state if state in SHOWN_STATES or who.is_operator or is_paused else RecipientState.QUEUED,
             redact=(lambda text: text) if who.is_operator else viewer.redacted,
-            actions=message_page.actions if may_mend else [],
+            actions=message_page.actions if may_act else [],
             seconds=renewed_every(recipient, state, now()),
             facts=list(_facts(recipient, viewer)),
         )
@@ -130,34 +128,25 @@ def send_again(transaction: Transaction, uuid: str) -> Done:
     return Done(f"{PATH}/{uuid}", "The message is queued again.")
 
 
-def _before_removing(state: str, session: ReadSession, uuid: str) -> Question:
-    recipient, (verb, advice) = message_of(session, signed_in(), uuid), REMOVALS[state]
-    address = recipient.email or recipient.mobile or "this address"
-    return Question(f"{verb} {address}?", [advice], f"{verb} address", f"{PATH}/{uuid}")
+def _add_removal(state: str) -> None:
+    """Adds the view that removes the suppression of a message's address, after a question."""
+    removal = REMOVALS[state]
+    action = removal.verb.lower()
+
+    def before(session: ReadSession, uuid: str) -> Question:
+        recipient = message_of(session, signed_in(), uuid)
+        address = recipient.email or recipient.mobile
+        return Question(f"{removal.verb} {address}?", [removal.advice], f"{removal.verb} address", f"{PATH}/{uuid}")
+
+    @blp.changes(f"/messages/<uuid>/{action}", "contact.update", refused=message, asks=before)
+    def remove(transaction: Transaction, uuid: str) -> Done:
+        """Resubscribing concerns the list of the message, and the whole account."""
+        remove_suppression(transaction, services(), message_of(transaction, signed_in(), uuid), action)
+        return Done(f"{PATH}/{uuid}", removal.done)
 
 
-@blp.changes(
-    "/messages/<uuid>/unblock",
-    "contact.update",
-    refused=message,
-    asks=partial(_before_removing, BLOCKED),
-)
-def unblock(transaction: Transaction, uuid: str) -> Done:
-    """Unblocks the address of a message: messages to it are sent again."""
-    remove_suppression(transaction, services(), message_of(transaction, signed_in(), uuid), "unblock")
-    return Done(f"{PATH}/{uuid}", "The address was unblocked.")
-
-
-@blp.changes(
-    "/messages/<uuid>/resubscribe",
-    "contact.update",
-    refused=message,
-    asks=partial(_before_removing, UNSUBSCRIBED),
-)
-def resubscribe(transaction: Transaction, uuid: str) -> Done:
-    """Resubscribes the address of a message to the list of the message, and account-wide."""
-    remove_suppression(transaction, services(), message_of(transaction, signed_in(), uuid), "resubscribe")
-    return Done(f"{PATH}/{uuid}", "The address was resubscribed.")
+for suppression_state in REMOVALS:
+    _add_removal(suppression_state)
 
 
 def _facts(recipient: Recipient, viewer: Viewer) -> Iterator[tuple[str, Any]]:

@@ -59,7 +59,10 @@ def switch(transaction: Transaction, transport_name: str) -> Done:
         raise ServiceError("invalid_string", field="enabled", detail=f"enabled: {enabled!r} is neither 0 nor 1.")
     switch_transport(transaction, services(), transport_name, enabled=enabled == "1")
     return Done(
-        PATH, f"{transport_name} sends again." if enabled == "1" else f"{transport_name} is paused. Its messages wait."
+        PATH,
+        f"{transport_name} is not paused any more."
+        if enabled == "1"
+        else f"{transport_name} is paused. Its messages wait.",
     )
 
 
@@ -67,14 +70,14 @@ def switch(transaction: Transaction, transport_name: str) -> Done:
 def pause(transaction: Transaction) -> Done:
     """Pauses what the form says, of the account; for operators of the one that `account` or the form names."""
     add_pause(transaction, chosen_account_id(), _form())
-    return Done(link(PATH), "The pause has begun. Its messages wait.")
+    return Done(link(PATH), "The pause has begun.")
 
 
 @blp.changes("/queues/pauses/<pause_id>/end", MANAGE)
 def end(transaction: Transaction, pause_id: str) -> Done:
     """Ends a pause."""
     end_pause(transaction, services(), chosen_account_id(), path_id(pause_id))
-    return Done(link(PATH), "The pause has ended. Its messages are sent.")
+    return Done(link(PATH), "The pause has ended.")
 
 
 def _form() -> PauseForm:

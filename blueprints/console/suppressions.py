@@ -25,7 +25,7 @@ from app.console.suppressions import (
     search,
 )
 from app.console.uploads import MAX_ROWS
-from app.contacts.blocked import BLOCKED, STATES
+from app.contacts.blocked import STATES
 from app.db.database import ReadSession, Transaction
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
@@ -101,7 +101,7 @@ def suppression(state: str, suppression_id: str) -> Response:
 
 def _before_removing(session: ReadSession, state: str, suppression_id: str) -> Question:
     account_id, suppression = find_suppression(session, signed_in().account_id, state, path_id(suppression_id))
-    verb, advice = REMOVALS[state]
+    verb, advice = REMOVALS[state].verb, REMOVALS[state].advice
     facts = [f"It has been {state} since {timestamp(suppression.creation_time)}.", advice]
     back = link(f"{PATH}/{state}/{suppression.id}", [], account_id)
     return Question(f"{verb} {suppression.address or 'this address'}?", facts, f"{verb} address", back)
@@ -114,7 +114,7 @@ def remove(transaction: Transaction, state: str, suppression_id: str) -> Done:
     remove_suppression(transaction, services().settings.secret_key, account_id, suppression)
     return Done(
         link(PATH, [address_filter(suppression.address or "")], account_id),
-        "The address was unblocked." if state == BLOCKED else "The address was resubscribed.",
+        REMOVALS[state].done,
     )
 
 

@@ -160,7 +160,7 @@ def rotate(transaction: Transaction, webhook_id: str) -> Response:
 def _before_removing(session: ReadSession, webhook_id: str) -> Question:
     _webhook(session, webhook_id)
     key_id = request.form.get("key_id", "")
-    facts = ["Requests are then signed with the other secret alone. A receiver that knows only this one refuses them."]
+    facts = ["Requests are no longer signed with it. A receiver that knows no other secret refuses them."]
     return Question(f"Remove the secret {key_id}?", facts, "Remove secret", _path(webhook_id))
 
 
@@ -168,7 +168,7 @@ def _before_removing(session: ReadSession, webhook_id: str) -> Question:
 def remove(transaction: Transaction, webhook_id: str) -> Done:
     """Removes the secret that the form names by its key id."""
     remove_secret(transaction, _webhook(transaction, webhook_id), request.form.get("key_id", ""))
-    return Done(_path(webhook_id), "The secret was removed. Requests are signed with the other one alone.")
+    return Done(_path(webhook_id), "The secret was removed.")
 
 
 @blp.changes("/webhooks/<webhook_id>/delete", MANAGE)

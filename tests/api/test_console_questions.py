@@ -35,8 +35,8 @@ QUESTIONS = {
         r"Cancel"
     ),
     "/webhooks/<webhook_id>/remove-secret": (
-        r"Remove the secret k1\? Requests are then signed with the other secret alone\. A receiver that knows only "
-        r"this one refuses them\. Remove secret Cancel"
+        r"Remove the secret k1\? Requests are no longer signed with it\. A receiver that knows no other secret refuses "
+        r"them\. Remove secret Cancel"
     ),
 }
 """Path -> the page that asks, as people read it."""
