@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.sessions import BrowserSession
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
-from app.console.queries import SearchPage, SearchRequest, address_filter
+from app.console.automations import path_of_automation
+from app.console.groups import path_of_group
+from app.console.lists import path_of_list
+from app.console.message_search import page_messages, resource_for, rows_of
+from app.console.queries import SearchPage, SearchRequest
+from app.console.stored_messages import PATH as STORED_MESSAGES_PATH
 from app.contacts.suppression_acts import remove_blocked, remove_unsubscribed
 from app.db.database import Database, Transaction
-from app.db.models import Account, Recipient, RecipientStep
+from app.db.models import Account, Automation, Contact, List, Recipient, RecipientStep, Send
+from app.db.models import Message as StoredMessage
 from app.errors import ServiceError
-from app.ids import UUID
+from app.ids import UUID, shown_id
 from app.infrastructure.redis_client import SENDS
 from app.query.conditions import Query
 from app.query.parameters import check_visible
 from app.query.reader import Page
-from app.recipients.collection import OPERATOR_RECIPIENTS, page_recipients
 from app.recipients.read import Viewer, find_recipient, latest_steps, require_recipient
 from app.recipients.states import UNSETTLED_STATES
 from app.sends.explain.recipient import Explanation, explain_recipient
@@ -42,26 +47,23 @@ REMEDIES = {("suppressions", "unblock"): "unblock", ("suppressions", "resubscrib
 """Command -> what the console does in its place, beside `sends retry`."""
 
 
-def text_filter(text: str) -> tuple[str, str]:
-    """The filter of a text that somebody looks for: a uuid, or an address."""
-    return ("uuid", text) if UUID.fullmatch(text) else address_filter(text)
-
-
 def search(search_request: SearchRequest, viewer: Viewer) -> SearchPage:
     """The account's messages that match, the newest first. Raises the errors of the query."""
     check_visible(search_request.pairs, viewer.hidden_filters)
 
     def read(session: Session, account_id: int, query: Query) -> Page:
-        return page_recipients(session, account_id, query, viewer)
+        return page_messages(session, account_id, query, viewer)
 
-    return search_request.read_page(PATH, OPERATOR_RECIPIENTS, read)
+    search_page = search_request.read_page(PATH, resource_for(viewer), read)
+    items = rows_of(search_request.session, search_request.account_id, search_page.items, viewer)
+    return replace(search_page, items=items)
 
 
 def all_parts(database: Database, search_request: SearchRequest, viewer: Viewer) -> Iterator[Sequence[dict[str, Any]]]:
     """All of the account's messages that match, the newest first, up to a maximum. Raises the errors of the query
     before the first part."""
     check_visible(search_request.pairs, viewer.hidden_filters)
-    return Parts(database, search_request.account_id, search_request.query(PATH, OPERATOR_RECIPIENTS), viewer)
+    return Parts(database, search_request.account_id, search_request.query(PATH, resource_for(viewer)), viewer)
 
 
 class Parts:
@@ -82,7 +84,7 @@ class Parts:
         if self._query is None or not self._left:
             raise StopIteration
         with self._database.read() as session:
-            page = page_recipients(session, self._account_id, self._query, self._viewer)
+            page = page_messages(session, self._account_id, self._query, self._viewer)
         self._left -= 1
         self._query = replace(self._query, position=page.ends.next) if page.ends.has_next else None
         return page.items
@@ -142,6 +144,43 @@ def read_message(session: Session, services: Services, recipient: Recipient) -> 
     explained = explain_recipient(session, recipient, services.settings, ("--account", account.name))
     steps = latest_steps(session, recipient, MAX_STEPS)
     return Message(recipient, explained, steps, actions_for(explained.findings))
+
+
+class Fact(NamedTuple):
+    """Something known of a message: what it is, its value, and the path of its page, if it has one."""
+
+    label: str
+    value: Any
+    path: str | None = None
+
+
+def origin_of(session: Session, recipient: Recipient, viewer: Viewer) -> Iterator[Fact]:
+    """Where a message comes from, by name: its subject, its group or automation, its stored message, and its contact.
+    What was deleted since has its id."""
+    send = session.get_one(Send, recipient.send_id)
+    if send.subject and viewer.sees_contacts:
+        yield Fact("Subject", send.subject)
+    if send.automation_id is None:
+        yield Fact("Group", send.group_name, path_of_group(send.group_id))
+    else:
+        automation = session.get(Automation, send.automation_id)
+        yield _named("Automation", automation, send.automation_id, path_of_automation(send.automation_id))
+    if (message_id := recipient.message_id) is not None:
+        path = f"{STORED_MESSAGES_PATH}/{shown_id(message_id)}"
+        yield _named("Stored message", session.get(StoredMessage, message_id), shown_id(message_id), path)
+    if recipient.list_id is None:
+        return
+    contact_list = session.get(List, recipient.list_id)
+    path = "" if contact_list is None else path_of_list(contact_list)
+    yield _named("List", contact_list, shown_id(recipient.list_id), path)
+    if recipient.contact_id is not None and viewer.sees_contacts:
+        contact = session.get(Contact, recipient.contact_id)
+        is_there = contact is not None and contact.list_id == recipient.list_id
+        yield Fact("Contact", recipient.contact_id, f"{path}/contacts/{recipient.contact_id}" if is_there else None)
+
+
+def _named(label: str, row: Any, row_id: int, path: str) -> Fact:
+    return Fact(label, f"{row_id}, which was deleted") if row is None else Fact(label, row.name or "Unnamed", path)
 
 
 def actions_for(findings: Sequence[Finding]) -> list[str]:

@@ -70,16 +70,18 @@ def _collected(shape: Shape) -> Shape:
 RECIPIENTS_SHAPE, ANONYMOUS_RECIPIENTS_SHAPE = _collected(RECIPIENT_SHAPE), _collected(ANONYMOUS_RECIPIENT_SHAPE)
 
 
-def page_recipients(session: Session, account_id: int, query: Query, viewer: Viewer) -> Page:
-    """A page of the account's recipients, as the viewer may see them."""
+def page_recipients(
+    session: Session, account_id: int, query: Query, viewer: Viewer, *further: ColumnElement[bool]
+) -> Page:
+    """A page of the account's recipients, as the viewer may see them, which meet further conditions, too."""
     shape = RECIPIENTS_SHAPE if viewer.sees_contacts else ANONYMOUS_RECIPIENTS_SHAPE
     account_filter = Recipient.account_id == account_id
-    if not query.conditions:
+    if not query.conditions and not further:
         page = read_page(session, shape, query, account_filter)
     else:
         with planned_for_values(session):
             formed, others = answered_by_indexes(session, account_id, query.conditions)
-            page = read_page(session, shape, replace(query, conditions=others), account_filter, *formed)
+            page = read_page(session, shape, replace(query, conditions=others), account_filter, *formed, *further)
     if viewer.sees_contacts:
         for item in page.items:
             if item.get("reason") is not None:

@@ -8,7 +8,7 @@ from flask import Response
 
 from app.accounts.testing import test_account_of
 from app.addresses import MESSAGE_TYPES
-from app.console import messages
+from app.console import message_search, messages
 from app.console.content import TextMessage
 from app.console.inbox import (
     FOLDERS,
@@ -110,7 +110,7 @@ SEARCH_OF_FOLDERS = Search(
     path=FOLDERS,
     title="Folders",
     template="folders.html",
-    text_filter=messages.text_filter,
+    text_filter=message_search.text_filter,
     find=_find_in_folders,
     columns=("uuid", "creation_time", "type", "email", "mobile", "state", "in_folder"),
     context=lambda: {"of_tests": link(PATH) if signed_in().sees_tests else None},

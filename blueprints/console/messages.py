@@ -11,18 +11,28 @@ from app.accounts.exports import record_export
 from app.clock import now
 from app.console.bulk_actions import PATH as ACTIONS_PATH
 from app.console.bulk_actions import offers_retry
+from app.console.message_search import (
+    CONSOLE_STATES,
+    MAX_SEARCHED,
+    TEXT_FILTER,
+    TextMeaning,
+    filtered_by,
+    text_filter,
+    understand,
+)
 from app.console.messages import (
     MAX_EXPORTED_MESSAGES,
     PATH,
+    Fact,
     all_parts,
     is_live,
     message_of,
+    origin_of,
     read_message,
     remove_suppression,
     renewed_every,
     retry,
     search,
-    text_filter,
 )
 from app.console.queries import FILE_ROWS, SearchPage, SearchRequest, without_cursor
 from app.console.step_deliveries import step_deliveries
@@ -36,7 +46,6 @@ from app.http.console.pages import link, page_after, time
 from app.http.console.questions import Question
 from app.http.console.searches import Search, account_of_request, csv_stream, export_recorder
 from app.http.context import services
-from app.ids import shown_id
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.recipients.states import SHOWN_STATES, RecipientState
@@ -53,6 +62,16 @@ def _viewer() -> Viewer:
     return Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings))
 
 
+def _context(viewer: Viewer) -> Mapping[str, Any]:
+    states = CONSOLE_STATES if viewer.sees_contacts else SHOWN_STATES
+    return {
+        "states": states,
+        "sees_contacts": viewer.sees_contacts,
+        "sees_stored": "message.view" in signed_in().scopes,
+        "searched": MAX_SEARCHED,
+    }
+
+
 def _page_context(search_request: SearchRequest, search_page: SearchPage) -> Mapping[str, Any]:
     """What the page shows of a search beside its messages."""
     pairs, may_retry = without_cursor(search_request.pairs), {"send.email", "send.sms"} & set(signed_in().scopes)
@@ -63,7 +82,14 @@ def _page_context(search_request: SearchRequest, search_page: SearchPage) -> Map
         if may_retry and offers_retry(search_request.account, pairs)
         else None,
         "most": MAX_EXPORTED_MESSAGES,
+        "understood": _understood(search_request),
+        "filtered_by": filtered_by(search_request.session, search_request.account_id, pairs),
     }
+
+
+def _understood(search_request: SearchRequest) -> TextMeaning | None:
+    text = dict(search_request.pairs).get(TEXT_FILTER)
+    return None if text is None else understand(search_request.session, search_request.account_id, text)
 
 
 SEARCH = Search(
@@ -73,7 +99,7 @@ SEARCH = Search(
     text_filter=text_filter,
     find=lambda search_request: search(search_request, _viewer()),
     columns=COLUMNS,
-    context=lambda: {"states": SHOWN_STATES, "sees_contacts": _viewer().sees_contacts},
+    context=lambda: _context(_viewer()),
     page_context=_page_context,
     record_file=export_recorder("recipient.exported", "recipients"),
 )
@@ -104,7 +130,6 @@ def message(error: ServiceError | None = None, *, uuid: str) -> Response:
         message_page = read_message(session, services(), message_of(session, who, uuid))
         recipient, state = message_page.recipient, message_page.explained.state
         deliveries = step_deliveries(session, recipient, message_page.steps) if viewer.sees_contacts else {}
-        is_paused = viewer.sees_contacts and state is RecipientState.PAUSED
         may_act = viewer.sees_contacts and "contact.update" in who.scopes
         return page_after(
             error,
@@ -113,11 +138,11 @@ def message(error: ServiceError | None = None, *, uuid: str) -> Response:
             deliveries=deliveries,
             viewer=viewer,
             country_name=country_name,
-            state=state if state in SHOWN_STATES or who.is_operator or is_paused else RecipientState.QUEUED,
+            state=state if state in SHOWN_STATES or viewer.sees_contacts else RecipientState.QUEUED,
             redact=(lambda text: text) if who.is_operator else viewer.redacted,
             actions=message_page.actions if may_act else [],
             seconds=renewed_every(recipient, state, now()),
-            facts=list(_facts(recipient, viewer)),
+            facts=list(_facts(session, recipient, viewer)),
         )
 
 
@@ -149,17 +174,11 @@ for suppression_state in REMOVALS:
     _add_removal(suppression_state)
 
 
-def _facts(recipient: Recipient, viewer: Viewer) -> Iterator[tuple[str, Any]]:
+def _facts(session: ReadSession, recipient: Recipient, viewer: Viewer) -> Iterator[Fact]:
     """What is known of the message beside its timeline."""
-    yield "Group id", recipient.group_id
-    if recipient.message_id is not None:
-        yield "Message id", shown_id(recipient.message_id)
-    if recipient.list_id is not None:
-        yield "List id", shown_id(recipient.list_id)
-    if recipient.contact_id is not None and viewer.sees_contacts:
-        yield "Contact id", recipient.contact_id
+    yield from origin_of(session, recipient, viewer)
     if recipient.attempts:  # counted with the outcome
-        yield "Attempts", recipient.attempts
+        yield Fact("Attempts", recipient.attempts)
     for name, moment in (
         ("Sent", recipient.sent_time),
         ("First opened", recipient.first_open_time),
@@ -167,4 +186,4 @@ def _facts(recipient: Recipient, viewer: Viewer) -> Iterator[tuple[str, Any]]:
         ("Reported as spam", recipient.complaint_time),
     ):
         if moment is not None:
-            yield name, time(moment)
+            yield Fact(name, time(moment))
