@@ -21,7 +21,7 @@ from marshmallow import Schema
 from app.distribution import VERSION
 from app.errors import CATALOGUE, MAX_LISTED_ERRORS
 from app.http.api import PUBLIC, reference, scopes_of
-from app.http.console.pages import HOME
+from app.http.console.navigation import HOME
 from app.http.context import EXTENSION
 from app.http.idempotency import HEADER as IDEMPOTENCY_KEY
 from app.services import Services

@@ -10,8 +10,9 @@ from flask import Response
 
 from app.errors import ServiceError
 from app.http.api import Blueprint
+from app.http.console.navigation import HOME
 from app.http.console.notices import Done
-from app.http.console.pages import HOME, redirect_after
+from app.http.console.pages import redirect_after
 from app.http.console.questions import Ask, ask, is_confirmed
 from app.http.console.searches import Search
 from app.http.context import services

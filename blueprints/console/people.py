@@ -30,7 +30,7 @@ def people(error: ServiceError | None = None, **_parts: str) -> Response:
         raise error
     with services().database.read() as session:
         if named_account_id(session) is None:
-            return choose_account(session, PATH, "People")
+            return choose_account(session, PATH, "Personal data")
         account = account_of_request(session)
     template_values = {"address": request.form.get("address", ""), "action": link(f"{PATH}/held")}
     return page_after(error, "people.html", account=account, **template_values)

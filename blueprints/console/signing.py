@@ -11,7 +11,8 @@ from app.errors import ServiceError
 from app.http.api import PUBLIC
 from app.http.console.assets import asset
 from app.http.console.guard import count_attempt, set_session_token, signed_in
-from app.http.console.pages import HOME, SIGN_IN, forgetting, form_texts, goes_to, page, path_after_sign_in, status_of
+from app.http.console.navigation import HOME
+from app.http.console.pages import SIGN_IN, forgetting, form_texts, goes_to, page, path_after_sign_in, status_of
 from app.http.context import check_network, request_host, services
 from blueprints.console.blueprint import blp
 

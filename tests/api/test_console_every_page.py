@@ -29,14 +29,14 @@ MAY = {**SCOPES, "link": (*STANDARD, MANAGE), OPERATOR: (*STANDARD, MANAGE, OPER
 INSTALLATION_PAGES = frozenset(f"{HOME}{rule}" for rule in ("/accounts", "/accounts.csv", "/audit", "/audit.csv"))
 """Pages without an account."""
 PAGES_OF_ALL_ACCOUNTS = INSTALLATION_PAGES | {
-    f"{HOME}{rule}" for rule in ("", "/day.csv", "/queues", "/queues/pauses", "/sign-out")
+    f"{HOME}{rule}" for rule in ("", "/day.csv", "/queues", "/queues/pauses", "/search", "/sign-out")
 }
 """Pages without an account, and those that show one account or all of them."""
 WITHOUT_FILTERS = frozenset(
     f"{HOME}{rule}"
     for rule in (
         *("", "/day.csv", "/accounts", "/accounts.csv", "/domains", "/domains.csv", "/senders.csv", "/keys"),
-        *("/keys.csv", "/people", "/queues", "/webhooks", "/webhooks.csv"),
+        *("/keys.csv", "/people", "/queues", "/search", "/webhooks", "/webhooks.csv"),
     )
 )
 FILTERED_BELOW = (

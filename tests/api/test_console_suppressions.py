@@ -67,7 +67,7 @@ def entry(browser: Browser, address: str) -> str:
     """The path of the newest suppression of the address."""
     key = "email" if "@" in address else "mobile"
     page = browser.get(f"{PATH}?{key}={address}").text
-    return PATH + page.split(f'<th scope="row"><a href="{PATH}')[1].split('"')[0]
+    return PATH + page.split("<tbody>")[1].split(f'<a href="{PATH}')[1].split('"')[0]
 
 
 def upload(browser: Browser, content: bytes, state: str = "unsubscribed", query: str = "") -> TestResponse:

@@ -19,7 +19,8 @@ from app.accounts.sessions import make_link
 from app.db.models import Account
 from app.http.api import PUBLIC, scopes_of
 from app.http.console.guard import PLAIN_COOKIE, SECURE_COOKIE
-from app.http.console.pages import HOME, SIGN_IN
+from app.http.console.navigation import HOME
+from app.http.console.pages import SIGN_IN
 from app.http.paths import InstanceConverter
 from app.http.plugins import discover
 from tests.attack.stage import ENOUGH, Stage

@@ -224,10 +224,17 @@ class WatchedPage:
         self.page.context.add_cookies([self.console.session(level)])
         self.open("/console")
 
+    def go(self, area: str, label: str | None = None) -> None:
+        """Goes to an area of the navigation, and to a page of it, which is its first one without a label."""
+        navigation = self.page.get_by_role("navigation", name="Pages")
+        navigation.get_by_role("link", name=area, exact=True).first.click()
+        if label is not None:
+            navigation.get_by_role("link", name=label, exact=True).last.click()
+
     def every_page(self) -> list[str]:
         """The paths of the pages in the navigation, and of those that a page leads to with the first row of its list or
         beside its title."""
-        links = self.page.get_by_role("navigation", name="Pages").get_by_role("link")
+        links = self.page.locator(".bar [data-key]")
         paths_to_visit = [str(link.get_attribute("href")) for link in links.all()]
         for path in paths_to_visit:  # which grows meanwhile
             self.open(path)

@@ -14,7 +14,7 @@ AUTOMATION = "Welcome gold customers"
 def test_an_automation_is_paused_and_a_run_says_why_it_waits(watched: WatchedPage) -> None:
     watched.enter("standard")
     page, address = watched.page, "patient@customers.example"
-    page.get_by_role("link", name="Automations", exact=True).click()
+    watched.go("Automations")
     page.get_by_role("link", name=AUTOMATION, exact=True).click()
     state, runs = page.locator(".title .state"), page.get_by_role("region", name="Runs", exact=True).last
     page.get_by_role("button", name="Pause", exact=True).click()

@@ -42,7 +42,7 @@ def status_of(console: Console, token: str) -> int:
 def test_a_transport_is_paused_and_goes_on(watched: WatchedPage, transport: str) -> None:
     watched.sign_in(watched.console.link("--operator"))
     page = watched.page
-    page.get_by_role("link", name="Queues", exact=True).click()
+    watched.go("Sending")
     row = page.get_by_role("region", name="Relays and gateways").last.get_by_role("row").filter(has_text=transport)
     expect(row).to_contain_text("in use")
     row.get_by_role("button", name=f"Disable {transport}").click()
@@ -58,7 +58,7 @@ def test_a_list_is_paused_and_its_message_waits_until_somebody_goes_on(
 ) -> None:
     console, page = watched.console, watched.page
     watched.sign_in(console.link())
-    page.get_by_role("link", name="Queues", exact=True).click()
+    watched.go("Sending")
     page.get_by_text("Pause sending").click()
     page.get_by_label("What to pause").select_option("Messages to a list")
     page.get_by_label("Domain, or name or id of the list").fill("Announcements")
@@ -84,7 +84,7 @@ def test_a_setting_of_an_account_is_changed_and_a_faulty_one_refused_at_its_fiel
     watched.sign_in(watched.console.link("--operator"))
     watched.expected |= {422}
     page = watched.page
-    page.get_by_role("link", name="Accounts", exact=True).click()
+    watched.go("Settings")
     page.get_by_role("link", name="Acme", exact=True).click()
     colour, name = page.get_by_label("Brand colour"), page.get_by_label("Brand name")
     name.fill("Acme of the browser")
@@ -104,7 +104,7 @@ def test_a_setting_of_an_account_is_changed_and_a_faulty_one_refused_at_its_fiel
 def test_a_key_is_shown_once_rotated_and_revoked(watched: WatchedPage) -> None:
     watched.sign_in(watched.console.link())
     console, page = watched.console, watched.page
-    page.get_by_role("link", name="Keys", exact=True).click()
+    watched.go("Developers", "Keys")
     page.get_by_label("Name", exact=True).fill("shop")
     page.get_by_label("Level").select_option("report")
     page.get_by_role("button", name="Create").click()
@@ -133,7 +133,7 @@ def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: WatchedPag
     watched.sign_in(watched.console.link("--operator"))
     page = watched.page
     watched.expected |= {422}
-    page.get_by_role("link", name="Domains", exact=True).click()
+    watched.go("Sending", "Domains")
     page.get_by_label("Number in international format").fill("A name that is too long")
     page.get_by_label("Kind").select_option("alphanumeric")
     page.get_by_role("button", name="Approve").click()

@@ -31,8 +31,8 @@ def test_a_message_is_followed_live_from_acceptance_to_its_click(signed_in: Watc
 
 def test_a_blind_reader_finds_why_a_message_failed(signed_in: WatchedPage) -> None:
     page = signed_in.page
-    page.get_by_role("link", name="Messages", exact=True).click()
-    page.get_by_label("Address or uuid").fill(GONE)
+    signed_in.go("Messages")
+    page.get_by_label("Address, subject, group, stored message or uuid").fill(GONE)
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name=GONE).first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text(GONE)
@@ -59,7 +59,7 @@ def test_the_frame_with_a_mail_runs_nothing_and_its_links_do_nothing(signed_in: 
 def test_a_blind_reader_sends_a_message_and_finds_why_it_failed(signed_in: WatchedPage) -> None:
     page, address = signed_in.page, "moved@customers.example"
     signed_in.console.relay.reply(address, REFUSAL)
-    page.get_by_role("link", name="Stored messages", exact=True).click()
+    signed_in.go("Content")
     page.get_by_role("link", name="Welcome", exact=True).click()
     page.get_by_label("List, by name or id").fill("Customers")
     page.get_by_label("Email address of a contact or of anybody else").fill(address)
@@ -80,7 +80,9 @@ def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: 
     page.get_by_role("button", name="Unblock address").click()
     expect(page.get_by_role("status")).to_have_text("The address was unblocked.")
     signed_in.open(f"/console/messages?email={address}")
-    page.get_by_role("row", name=address).get_by_role("link").last.click()
+    page.get_by_role("row", name=address).get_by_role("link", name="Tried again").click()
+    page.get_by_role("link", name="Show its messages").click()
+    expect(page.get_by_text("Only messages of the group “Tried again”.")).to_be_visible()
     page.get_by_label("State").select_option("bounced")
     page.get_by_role("button", name="Search").click()
     for is_undone in (True, False):
@@ -155,8 +157,8 @@ def test_keys_lead_to_pages_and_to_the_search(signed_in: WatchedPage) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Messages")
     page.keyboard.press("/")
     page.keyboard.type("goomg")
-    expect(page.get_by_label("Address or uuid")).to_have_value("goomg")
-    page.get_by_label("Address or uuid").blur()
+    expect(page.get_by_label("Address, subject, group, stored message or uuid")).to_have_value("goomg")
+    page.get_by_label("Address, subject, group, stored message or uuid").blur()
     page.keyboard.type("go")
     expect(page.get_by_role("heading", level=1)).to_have_text("Acme")
 
@@ -188,7 +190,7 @@ def test_everything_works_without_scripts(browser: Browser, console: Console) ->
     page = watched.page
     context.add_cookies([console.new_session("standard")])
     watched.open("/console")
-    page.get_by_role("link", name="Messages", exact=True).click()
+    watched.go("Messages")
     page.get_by_label("State").select_option("bounced")
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name=GONE).first.click()

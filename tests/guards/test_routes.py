@@ -56,6 +56,7 @@ ENDPOINTS = {
 CONSOLE = {
     ("GET", "/console"): ("report.view",),
     ("GET", "/console/day.csv"): ("report.view",),
+    ("GET", "/console/search"): ("report.view",),
     ("GET", "/console/accounts"): ("operator",),
     ("POST", "/console/accounts"): ("operator",),
     ("GET", "/console/accounts.csv"): ("operator",),

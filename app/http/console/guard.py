@@ -13,13 +13,17 @@ from urllib.parse import urlsplit
 
 from flask import Response, current_app, g, request
 from redis.exceptions import RedisError
+from sqlalchemy import Row, select
+from sqlalchemy.orm import Session
 
 from app.accounts.sessions import BrowserSession, find_session
+from app.db.models import Account
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.context import check_network, client_address, services
 from app.http.paths import path_id
 from app.http.rate_limit import count_request, increment
+from app.ids import id_in
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +133,18 @@ def _find_session() -> BrowserSession | None:
     if token is None:
         return None
     with services().database.read() as session:
-        return find_session(session, token)
+        browser_session = find_session(session, token)
+        if browser_session is not None and browser_session.is_operator:
+            g.chosen_account = _chosen_account(session)
+        return browser_session
+
+
+def _chosen_account(session: Session) -> Row[int, str] | None:
+    """The id and the name of the account that an operator has chosen, for the navigation."""
+    account_id = id_in(request.args.get("account", ""))
+    if account_id is None:
+        return None
+    return session.execute(select(Account.id, Account.name).where(Account.id == account_id)).first()
 
 
 def signed_in() -> BrowserSession:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from flask import Response, g, make_response, render_template, request
 from markupsafe import Markup, escape
 
-from app.accounts.sessions import MANAGE, OPERATOR, BrowserSession
+from app.accounts.sessions import BrowserSession
 from app.audit.values import host_of
 from app.clock import timestamp
 from app.console.queries import Pairs
@@ -20,6 +20,7 @@ from app.errors import CATALOGUE, Code, ServiceError
 from app.http.console import notices
 from app.http.console.assets import asset_url
 from app.http.console.guard import chosen_account_id, comes_from_elsewhere, forget_session_token, signed_in
+from app.http.console.navigation import HOME, navigation_at
 from app.http.console.notices import Done
 from app.http.context import request_host, services
 from app.http.paths import first_segment, request_path
@@ -32,6 +33,7 @@ from app.resources.definition import Attribute, Choice
 MOMENT = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)\b")
 STATE_CLASSES = {
     "queued": "waits",
+    "deferred": "warns",
     "sending": "waits",
     "uncertain": "warns",
     "held": "warns",
@@ -59,6 +61,25 @@ def sentence(text: str) -> Markup:
     return Markup().join(time(part) if index % 2 else escape(part) for index, part in enumerate(parts))
 
 
+CELL = re.compile(r'<(?:tr|td|th scope="(?:col|row)")(?=[ >])')
+HEADING = re.compile(r'<th scope="col"[^>]*>([^<]*)')
+
+
+def with_labels(table: str) -> Markup:
+    """The rows of a table, in which each cell names the heading of its column. On a telephone, where a row is a card,
+    that is shown beside the value."""
+    labels, column = HEADING.findall(table), 0
+
+    def labelled(match: re.Match[str]) -> str:
+        nonlocal column
+        start = match[0]
+        column = 0 if start == "<tr" else column + 1
+        has_label = 0 < column <= len(labels) and not start.endswith('"col"')
+        return f'{start} data-label="{labels[column - 1]}"' if has_label else start
+
+    return Markup(CELL.sub(labelled, table))  # noqa: S704 - the template has escaped what is not its own
+
+
 def number(value: float) -> str:
     """The number in whole, with its thousands apart."""
     return f"{value:,.0f}".replace(",", "\u202f")
@@ -83,6 +104,7 @@ FUNCTIONS: dict[str, Any] = {
     "time": time,
     "sentence": sentence,
     "number": number,
+    "with_labels": with_labels,
     "duration": lasting,
     "state_class": state_class,
     "host_of": host_of,
@@ -92,26 +114,7 @@ FUNCTIONS: dict[str, Any] = {
 
 CONSOLE = "console"
 """The first path segment."""
-HOME = "/console"
 SIGN_IN = "/console/sign-in"
-PAGES = (
-    (HOME, "o", "Overview", "report.view"),
-    ("/console/messages", "m", "Messages", "report.view"),
-    ("/console/groups", "r", "Groups", "report.view"),
-    ("/console/lists", "l", "Lists", "list.view"),
-    ("/console/people", "p", "People", MANAGE),
-    ("/console/stored-messages", "t", "Stored messages", "message.view"),
-    ("/console/automations", "u", "Automations", "report.view"),
-    ("/console/suppressions", "s", "Suppressions", "contact.view"),
-    ("/console/inbox", "i", "Inbox", "contact.view"),
-    ("/console/webhooks", "w", "Webhooks", "report.view"),
-    ("/console/domains", "d", "Domains", "contact.view"),
-    ("/console/queues", "q", "Queues", "contact.view"),
-    ("/console/keys", "k", "Keys", MANAGE),
-    ("/console/accounts", "c", "Accounts", OPERATOR),
-    ("/console/audit", "a", "Audit log", OPERATOR),
-)
-"""Path, key behind `g`, name and scope of the pages in the navigation."""
 CONSOLE_PATH = re.compile(r"/console(?:[/?][!-\[\]-~]*)?")
 """A path of the console, in ASCII and without backslashes, which browsers read as slashes."""
 LEAVING_SEGMENT = re.compile(r"/(?:\.|%2e){0,2}(?:/|\Z)", re.IGNORECASE)
@@ -154,7 +157,8 @@ def page(template: str, status: int = 200, **values: Any) -> Response:
     notice = notices.announced() if who is not None else None
     context = {
         "signed_in": who,
-        "pages": [entry[:3] for entry in PAGES if who is not None and entry[3] in who.scopes],
+        "navigation": navigation_at(request_path(), who.scopes if who is not None else ()),
+        "chosen_account": g.get("chosen_account"),
         "path": request_path(),
         "here": here(),
         "link": link,
@@ -189,7 +193,7 @@ def goes_to(path: str) -> Response:
 
 def redirect_after(done: Done) -> Response:
     """Sends the browser to the page that comes after an action, and has that say what was done."""
-    response = goes_to(done.path)
+    response = goes_to(done.path if "?" in done.path else link(done.path))
     notices.announce(response, done.text)
     return response
 

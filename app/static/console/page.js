@@ -76,7 +76,7 @@
     const wentBefore = goes;
     goes = false;
     if (wentBefore) {
-      const link = [...document.querySelectorAll("nav [data-key]")].find((one) => one.dataset.key === event.key);
+      const link = [...document.querySelectorAll(".bar [data-key]")].find((one) => one.dataset.key === event.key);
       if (link) {
         event.preventDefault();
         link.click();
@@ -86,7 +86,8 @@
     } else if (event.key === "?") {
       document.getElementById("keys")?.showModal();
     } else if (event.key === "/") {
-      const search = document.querySelector("input[type=search]");
+      const search =
+        document.querySelector("main input[type=search]") ?? document.querySelector(".bar input[type=search]");
       if (search) {
         event.preventDefault();
         search.focus();

@@ -18,7 +18,8 @@ from app.accounts.sessions import end_session, find_session
 from app.clock import now
 from app.db.models import ConsoleLink, ConsoleSession
 from app.http.console.guard import MAX_ATTEMPTS, PLAIN_COOKIE, SECURE_COOKIE
-from app.http.console.pages import HOME, SIGN_IN
+from app.http.console.navigation import HOME
+from app.http.console.pages import SIGN_IN
 from tests.attack.console import OWN, Browser, Console, ConsoleAnswer
 from tests.attack.families import console_pages, console_requests, console_texts
 from tests.attack.families.forwarded import CLIENT_HEADERS

@@ -15,7 +15,8 @@ from app.accounts.sessions import MANAGE, OPERATOR
 from app.clock import now
 from app.console.messages import PATH
 from app.db.models import Account, ConsoleSession, Recipient
-from app.http.console.pages import HOME, SIGN_IN
+from app.http.console.navigation import HOME
+from app.http.console.pages import SIGN_IN
 from app.query.cursors import CURSOR, CursorScope, Position
 from tests.attack.console import OWN, Browser, Console, ConsoleAnswer
 from tests.attack.families.console_requests import values_of

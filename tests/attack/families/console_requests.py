@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
-from app.http.console.pages import HOME, SIGN_IN
+from app.http.console.navigation import HOME
+from app.http.console.pages import SIGN_IN
 from tests.attack.console import ENDED, OWN, Console, Page
 from tests.attack.families.forwarded import HOSTS, POISON
 from tests.attack.markup import is_own, read

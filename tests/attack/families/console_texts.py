@@ -15,7 +15,8 @@ from urllib.parse import quote
 from sqlalchemy import ColumnElement, Row, String, Table, and_, select, update
 
 from app.db.models import Account, AuditEntry, Base
-from app.http.console.pages import HOME, SIGN_IN
+from app.http.console.navigation import HOME
+from app.http.console.pages import SIGN_IN
 from tests.attack.console import OWN, Browser, Console, ConsoleAnswer
 from tests.attack.families.arrivals import FORMULA
 from tests.attack.families.console_requests import values_of

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from app.console.domains import PATH
 from app.db.models import Account, AccountHost, Domain, SmsSender
-from app.http.console.pages import HOME
+from app.http.console.navigation import HOME
 from tests.attack.console import OWN, Browser, Console
 from tests.attack.families.forwarded import POISON
 from tests.attack.families.isolation import NOBODY, NOTHING, rows_of_the_victim

@@ -1,0 +1,101 @@
+"""The navigation of the console: seven areas with their pages, of which a browser gets those that it may see
+(docs/console.md#finding-your-way)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from app.accounts.sessions import MANAGE, OPERATOR
+
+HOME = "/console"
+
+
+class Page(NamedTuple):
+    """A page of the navigation. `key` is the key behind `g` that leads to it. `also` are the paths of other pages on
+    which it counts as the current one."""
+
+    path: str
+    key: str
+    label: str
+    scope: str
+    also: tuple[str, ...] = ()
+
+
+class Area(NamedTuple):
+    """Pages about one subject; the first leads there."""
+
+    label: str
+    pages: Sequence[Page]
+
+
+OVERVIEW = Page(HOME, "o", "Overview", "report.view")
+AREAS = (
+    Area(
+        "Messages",
+        (
+            Page("/console/messages", "m", "Messages", "report.view"),
+            Page("/console/groups", "r", "Groups", "report.view"),
+            Page("/console/bulk-actions", "b", "Bulk actions", "contact.view"),
+            Page("/console/inbox", "i", "Inbox", "contact.view"),
+        ),
+    ),
+    Area(
+        "People",
+        (
+            Page("/console/lists", "l", "Lists", "list.view"),
+            Page("/console/suppressions", "s", "Suppressions", "contact.view"),
+            Page("/console/people", "p", "Personal data", MANAGE),
+        ),
+    ),
+    Area("Content", (Page("/console/stored-messages", "t", "Stored messages", "message.view"),)),
+    Area("Automations", (Page("/console/automations", "u", "Automations", "report.view"),)),
+    Area(
+        "Developers",
+        (
+            Page("/console/webhooks", "w", "Webhooks", "report.view"),
+            Page("/console/keys", "k", "Keys", MANAGE),
+        ),
+    ),
+    Area(
+        "Sending",
+        (
+            Page("/console/queues", "q", "Queue", "contact.view", also=("/console/holds",)),
+            Page("/console/domains", "d", "Domains", "contact.view"),
+        ),
+    ),
+    Area(
+        "Settings",
+        (
+            Page("/console/accounts", "c", "Accounts", OPERATOR),
+            Page("/console/audit", "a", "Audit log", OPERATOR),
+        ),
+    ),
+)
+
+
+class Navigation(NamedTuple):
+    """What a page shows of the navigation: the areas, and the page that is open. That is None on a page that belongs to
+    none of the navigation."""
+
+    areas: Sequence[Area]
+    current: Page | None
+    overview: Page = OVERVIEW
+
+
+def navigation_at(path: str, scopes: Collection[str]) -> Navigation:
+    """The navigation on the page with this path, for somebody with these scopes."""
+    areas = (Area(area.label, [page for page in area.pages if page.scope in scopes]) for area in AREAS)
+    return Navigation([area for area in areas if area.pages], current_page(path))
+
+
+def current_page(path: str) -> Page | None:
+    """The page of the navigation that a path belongs to: the page itself, one below it, or one of `also`."""
+    if path == HOME:
+        return OVERVIEW
+    pages = (page for area in AREAS for page in area.pages)
+    return next((page for page in pages if _is_within(path, (page.path, *page.also))), None)
+
+
+def _is_within(path: str, parents: Sequence[str]) -> bool:
+    return any(path == parent or path.startswith(f"{parent}/") for parent in parents)
