@@ -41,7 +41,7 @@ from app.errors import ServiceError
 from app.http.context import services
 from app.ids import id_in
 from app.infrastructure.digests import address_digests
-from app.maintenance.findings import counted
+from app.maintenance.words import counted
 from app.query.conditions import Query
 from app.query.grammar import parse_collection
 from app.query.reader import read_page

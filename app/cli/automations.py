@@ -43,7 +43,7 @@ from app.errors import ServiceError
 from app.http.context import services
 from app.ids import shown_id
 from app.infrastructure.redis_client import AUTOMATIONS
-from app.maintenance.findings import counted
+from app.maintenance.words import counted
 from app.runs.define import count_staying, create_automation, newest_version, rename_automation, update_automation
 from app.runs.delete import delete_automation
 from app.runs.facts import load_contact_facts

@@ -24,7 +24,7 @@ from app.db.models import Automation, QueueEntry, Recipient
 from app.db.models import Group as TransactionalGroup
 from app.events.holds import HeldWebhook, drop_events, held_webhooks, release_webhook
 from app.infrastructure.redis_client import AUTOMATIONS, SENDS, WEBHOOKS
-from app.maintenance.findings import counted
+from app.maintenance.words import counted
 from app.runs.holds import HeldRuns, count_held_runs, drop_runs, release_runs
 from app.sends.holds.held import FORMER_STATES, HeldMessages, MatchingHeldMessages, count_held, held_messages
 from app.sends.holds.release import DROP_OUTCOMES, DropOutcome, drop_messages, release_messages

@@ -21,7 +21,7 @@ from app.db.engine import without_credentials
 from app.db.migrate import MigrationError
 from app.distribution import COMMAND_LINE
 from app.http.context import services
-from app.maintenance.findings import counted
+from app.maintenance.words import counted
 
 
 class RestoreCommand(Command):

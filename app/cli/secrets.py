@@ -11,7 +11,6 @@ from app.cli.base import CommandResult, Group, Row, Unavailable, WrongValue, ech
 from app.cli.progress import progress
 from app.distribution import COMMAND_LINE
 from app.http.context import services
-from app.maintenance.findings import counted
 from app.maintenance.stored_secrets import (
     Progress,
     Rotation,
@@ -24,6 +23,7 @@ from app.maintenance.stored_secrets import (
     retire,
     rotate,
 )
+from app.maintenance.words import counted
 from app.secret_keys import SecretKeys, generated_keys, short_fingerprint
 from app.services import Services
 

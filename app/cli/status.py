@@ -14,8 +14,9 @@ from app.db.schema import misfit, schema_of
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.infrastructure.metrics import BACKUP_TIME, CLASSES, noted_time
+from app.maintenance.alerts import ALERTS, Finding
 from app.maintenance.figures import Figures, asked_redis, read_figures
-from app.maintenance.findings import COMMANDS, Finding, are_complete
+from app.maintenance.findings import are_complete
 from app.maintenance.overview import Overview, overview_of, read_overview
 
 # What `flask status` and `flask top` print of the overview.
@@ -23,16 +24,16 @@ from app.maintenance.overview import Overview, overview_of, read_overview
 
 def print_overview(overview: Overview) -> None:
     """A line for each finding, with its section of the page Alerts and a command that shows more, and for each note."""
-    if not overview.findings and not overview.notes:
+    if not overview.findings and not overview.lines:
         echo("all is well")
     for finding in overview.findings:
         echo(f"! {finding.words} ({_what_to_do(finding)})")
-    for note in overview.notes:
+    for note in overview.lines:
         echo(f"- {note}")
 
 
 def _what_to_do(finding: Finding) -> str:
-    command = COMMANDS.get(finding.alert)
+    command = ALERTS[finding.alert].command
     return finding.alert if command is None else f"{finding.alert}: `{COMMAND_LINE} {command}`"
 
 

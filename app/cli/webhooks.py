@@ -31,7 +31,7 @@ from app.events.webhooks import (
     rotate_secret,
 )
 from app.http.context import services
-from app.maintenance.findings import counted
+from app.maintenance.words import counted
 from app.query.times import instant_span
 from app.services import Services
 

@@ -6,28 +6,42 @@ It is read with a fixed number of statements, which indexes answer. Nothing coun
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
+from typing import Any
 
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from app.audit.values import host_of
-from app.console.queues import first_due
-from app.db.models import Account, Domain, Webhook
-from app.db.models.webhooks import UNCHECKED_BAR
-from app.db.queue import PRIORITIES
+from app.console.attention import (
+    Attention,
+    bounce_attention,
+    bounces_of_all,
+    deferral_attention,
+    domain_attention,
+    finding_attention,
+    owner_attention,
+    pause_attention,
+    queue_attention,
+    refusal_attention,
+    webhook_attention,
+    webhooks_of,
+    worst_first,
+)
+from app.console.queues import MessageCount, turn_of
+from app.db.expressions import in_json
+from app.db.models import Account, Webhook
 from app.groups.read import Counts, counts_by_hour
 from app.infrastructure.startup_report import email_destination
-from app.maintenance.figures import Figures
-from app.maintenance.findings import COMMANDS, LIMITS, are_complete, lasting
+from app.maintenance.figures import QUEUE_BEGIN, Figures
+from app.maintenance.findings import are_complete
 from app.maintenance.overview import Overview
 from app.routing.table import DEFAULT_TRANSPORT
 from app.routing.transports import list_transports, shown_url
-from app.sends.explain.waits import paused_words
-from app.sends.outcomes.relay_refusals import ShownRefusal, shown_refusals
+from app.sends.outcomes.relay_refusals import shown_refusals
 from app.sends.pauses.read import active_shown
 from app.settings import Settings
 from app.transports.urls import display_url
@@ -83,21 +97,15 @@ HOURS = 24
 MAX_PAUSES = 10
 MAX_ROWS = 50
 """Accounts, domains or webhooks that a page shows."""
-CHARTS = {"sent": "accepted", "delivered": "delivered", "bounced": "bounced", "opened": "opened", "clicked": "clicked"}
+CHARTS = {
+    "sent": "accepted",
+    "delivered": "delivered",
+    "bounced": "bounced",
+    "failed_contacts": "failed",
+    "opened": "opened",
+    "clicked": "clicked",
+}
 """Counter -> its name on the page."""
-WebhookRow = Row[int, str, int, datetime | None, int | None, str | None]
-"""Id, URL, failures, since when it fails, and whether it is held."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """Something that is wrong, in words, with a command that shows more or helps, and its section of the runbook."""
-
-    words: str
-    command: str | None = None
-    section: str | None = None
-    messages: Sequence[tuple[str, str]] = ()
-    """The query of the messages that it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +115,21 @@ class Day:
     hours: Sequence[datetime]
     charts: Sequence[Chart]
 
+    def total(self, name: str) -> int:
+        """The sum of the chart with that name; one that hours have taken back is 0."""
+        return max(0, sum(chart.total for chart in self.charts if chart.name == name))
+
 
 @dataclass(frozen=True, slots=True)
 class AccountOverview:
-    """The overview of one account. `waiting_seconds` is for how long its oldest message has been due."""
+    """The overview of one account. `waiting_seconds` is for how long its oldest message has been due, and `waiting` how
+    many of its messages are due, deferred or being sent."""
 
     attention: Sequence[Attention]
     day: Day
+    waiting: MessageCount
     waiting_seconds: float | None
-    webhooks: Sequence[WebhookRow]
+    webhooks: Sequence[Row[Any]]
 
 
 def day(session: Session, account_id: int | None, moment: datetime) -> Day:
@@ -132,72 +146,28 @@ def day_of(counts: Mapping[datetime, Counts]) -> Day:
 
 
 def account_overview(session: Session, account: Account, moment: datetime, *, in_full: bool) -> AccountOverview:
-    """The overview of an account: seven statements. In full it has the words of whoever paused something."""
-    since = _due_since(session, account.id, moment)
-    waiting = None if since is None else (moment - since).total_seconds()
-    webhooks = _webhooks(session, account.id)
-    domains = session.scalars(
-        select(Domain.name)
-        .where(Domain.account_id == account.id, Domain.verified_time.is_(None))
-        .order_by(Domain.name)
-        .limit(MAX_ROWS)
-    ).all()
-    paused, refusals = active_shown(session, account.id, MAX_PAUSES), shown_refusals(session, account.id)
-    attention = [
-        *_owner_attention(account),
-        *(domain_attention(domain, account.name) for domain in domains),
-        *_webhook_attention(webhooks),
-        *(refusal_attention(refusal) for refusal in refusals),
-        *(Attention(paused_words(pause, in_full=in_full), shlex.join(pause.resuming)) for pause in paused),
-        *_queue_attention(waiting),
-    ]
-    return AccountOverview(attention, day(session, account.id, moment), waiting, webhooks)
-
-
-def _due_since(session: Session, account_id: int, moment: datetime) -> datetime | None:
-    """Since when the oldest message of the account has been due."""
-    first = select(*(first_due(priority, moment) for priority in PRIORITIES)).where(Account.id == account_id)
-    return min((time for time in session.execute(first).one() if time is not None), default=None)
-
-
-def _webhooks(session: Session, account_id: int) -> Sequence[WebhookRow]:
-    columns = select(Webhook.id, Webhook.url, Webhook.failures, Webhook.failing_since, Webhook.held_to, Webhook.barred)
-    return session.execute(columns.where(Webhook.account_id == account_id).order_by(Webhook.id).limit(MAX_ROWS)).all()
-
-
-def _owner_attention(account: Account) -> Iterator[Attention]:
-    if not account.owner_confirmed:
-        words = "All sends are refused (account_owner_unverified), because the owner has not confirmed the address."
-        yield Attention(words, shlex.join(["accounts", "update", account.name, "--owner-confirmed"]))
-
-
-def domain_attention(name: str, account: str, *, whose: str = "") -> Attention:
-    """What an unverified domain does; `whose` says of which account, where the page shows several."""
-    words = f"Sends {whose}from {name} are refused, because its DNS records were not found."
-    return Attention(words, shlex.join(["domains", "verify", name, "--account", account]))
-
-
-def refusal_attention(refusal: ShownRefusal) -> Attention:
-    """A relay that refuses everything of the account, with the messages that bounced before that was noticed."""
-    retrying = shlex.join(refusal.command("retry")) if refusal.bounced else None
-    return Attention(refusal.sentence, retrying, messages=refusal.filters if refusal.bounced else ())
-
-
-def _webhook_attention(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
-    for webhook in webhooks:
-        if webhook.failures:
-            words = f"The webhook at {host_of(webhook.url)} is failing: {webhook.failures} attempts have failed."
-            yield Attention(words, f"webhooks deliveries {webhook.id}")
-        if webhook.barred not in (None, UNCHECKED_BAR):
-            words = f"The webhook at {host_of(webhook.url)} was refused and gets no events."
-            yield Attention(words, f"webhooks show {webhook.id}")
-        if webhook.held_to is not None:
-            yield Attention(f"The webhook at {host_of(webhook.url)} is held after a restore.", "holds list")
-
-
-def _queue_attention(waiting: float | None) -> Iterator[Attention]:
-    if waiting is not None and waiting > LIMITS["TmsMessagesWait"]:
-        yield Attention(f"Messages are waiting. The oldest has been waiting for {lasting(waiting)}.", "status")
+    """The overview of an account: eight statements. In full it has the words of whoever paused something."""
+    turn, last_day = turn_of(session, account, QUEUE_BEGIN, moment), day(session, account.id, moment)
+    waiting = None if turn.due_since is None else (moment - turn.due_since).total_seconds()
+    webhooks = webhooks_of(session, account)
+    bounced, delivered = last_day.total("bounced"), last_day.total("delivered")
+    attention = worst_first(
+        [
+            *owner_attention(account),
+            *map(refusal_attention, shown_refusals(session, account.id)),
+            *queue_attention(waiting),
+            *chain.from_iterable(webhook_attention(webhook, names_account=False) for webhook in webhooks),
+            *bounce_attention(bounced, delivered, account=None, account_id=account.id),
+            *deferral_attention(turn.later.number, bounced + delivered, at_least=turn.later.is_least),
+            *domain_attention(session, account),
+            *(
+                pause_attention(pause, in_full=in_full, names_account=False)
+                for pause in active_shown(session, account.id, MAX_PAUSES)
+            ),
+        ]
+    )
+    numbers = MessageCount(turn.due.number + turn.later.number + turn.in_flight)
+    return AccountOverview(attention, last_day, numbers, waiting, webhooks)
 
 
 # What the first page shows of all accounts, for operators. The figures are those that Prometheus gets, read apart
@@ -219,7 +189,10 @@ class TransportState:
 class WebhookState:
     """A webhook for which events wait: the number, and the age of the oldest in seconds."""
 
-    id: str
+    id: int
+    account_id: int
+    account: str
+    host: str | None
     waiting: float
     seconds: float
 
@@ -230,6 +203,8 @@ class Installation:
 
     attention: Sequence[Attention]
     notes: Sequence[str]
+    waiting: float
+    """Messages that are in the send queue, those of test accounts left out."""
     queue: Sequence[tuple[str, str, str, float, float | None]]
     """Class of account, type and state, with the number of messages and the age of the oldest in seconds."""
     webhooks: Sequence[WebhookState]
@@ -241,31 +216,29 @@ class Installation:
     """Ids and names, up to `MAX_ROWS`, without test accounts."""
 
 
-def installation(session: Session, settings: Settings, overview: Overview) -> Installation:
-    """The overview of the installation: three statements beside the figures."""
+def installation(session: Session, settings: Settings, overview: Overview, moment: datetime) -> Installation:
+    """The overview of the installation: six statements beside the figures."""
     figures = overview.figures
     is_complete = are_complete(figures)
+    findings = (finding for finding in overview.findings if finding.alert != "TmsRelayRefuses")
+    attention = [
+        *map(finding_attention, findings),
+        *map(refusal_attention, overview.refusals),
+        *chain.from_iterable(webhook_attention(webhook, names_account=True) for webhook in webhooks_of(session, None)),
+        *bounces_of_all(session, moment, HOURS),
+        *domain_attention(session, None),
+        *(pause_attention(pause, in_full=True, names_account=True) for pause in overview.pauses[:MAX_PAUSES]),
+    ]
     return Installation(
-        attention=[*_alert_attention(overview), *_domain_attention(session)],
+        attention=worst_first(attention),
         notes=overview.notes,
+        waiting=sum(number for key, number in figures.get("tms_queue_entries", {}).items() if key[0] == "live"),
         queue=list(queue_figures(figures)) if is_complete else (),
-        webhooks=list(_webhooks_behind(figures)) if is_complete else (),
+        webhooks=_webhooks_behind(session, figures) if is_complete else (),
         processes=_processes(figures) if is_complete else {},
         transports=list(transport_states(session, settings, overview.on_host.set_aside)),
         accounts=live_accounts(session),
     )
-
-
-def _alert_attention(overview: Overview) -> Iterator[Attention]:
-    for finding in overview.findings:
-        yield Attention(finding.words, COMMANDS.get(finding.alert), finding.alert)
-
-
-def _domain_attention(session: Session) -> Iterator[Attention]:
-    unverified = select(Domain.name, Account.name.label("account")).join(Account, Account.id == Domain.account_id)
-    statement = unverified.where(Domain.verified_time.is_(None)).order_by(Account.name, Domain.name)
-    for name, account in session.execute(statement.limit(MAX_ROWS)):
-        yield domain_attention(name, account, whose=f"of {account} ")
 
 
 def queue_figures(figures: Figures) -> Iterator[tuple[str, str, str, float, float | None]]:
@@ -277,10 +250,18 @@ def queue_figures(figures: Figures) -> Iterator[tuple[str, str, str, float, floa
             yield account_class, type_, state.replace("_", " "), number, oldest.get(key)
 
 
-def _webhooks_behind(figures: Figures) -> Iterator[WebhookState]:
-    ages = figures["tms_webhook_oldest_seconds"]
-    for (webhook_id,), waiting in figures["tms_webhook_events_waiting"].items():
-        yield WebhookState(webhook_id, waiting, ages[webhook_id,])
+def _webhooks_behind(session: Session, figures: Figures) -> Sequence[WebhookState]:
+    """The webhooks with the oldest waiting events, by the names of their accounts and hosts."""
+    ages = {int(webhook_id): age for (webhook_id,), age in figures["tms_webhook_oldest_seconds"].items()}
+    numbers = {int(webhook_id): number for (webhook_id,), number in figures["tms_webhook_events_waiting"].items()}
+    webhooks = select(Webhook.id, Webhook.account_id, Account.name, Webhook.url)
+    rows = session.execute(
+        webhooks.join(Account, Account.id == Webhook.account_id).where(in_json(Webhook.id, list(ages)))
+    )
+    states = [
+        WebhookState(row.id, row.account_id, row.name, host_of(row.url), numbers[row.id], ages[row.id]) for row in rows
+    ]
+    return sorted(states, key=lambda state: -state.seconds)
 
 
 def _processes(figures: Figures) -> dict[str, tuple[float, float]]:

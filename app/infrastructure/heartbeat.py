@@ -8,7 +8,6 @@ thread of its own, so that neither a request nor a message waits for it.
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from app.db.database import Database
 from app.db.models import RunningProcess
 from app.distribution import VERSION
 from app.infrastructure import liveness
-from app.infrastructure.liveness import process_name
+from app.infrastructure.liveness import host_name, process_name
 from app.secret_keys import short_fingerprint
 from app.settings import Settings
 
@@ -64,7 +63,7 @@ class Heartbeat:
         self._row: dict[str, Any] = {
             "name": process_name(),
             "roles": ",".join(roles),
-            "host": socket.gethostname(),
+            "host": host_name(),
             "version": VERSION,
             "start_time": now(),
         }

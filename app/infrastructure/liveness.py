@@ -35,6 +35,11 @@ OLD_DRAFT = 60.0
 """Seconds; a draft is renamed within milliseconds."""
 
 
+def host_name() -> str:
+    """The name of this host, as the rows of its processes have it."""
+    return socket.gethostname()
+
+
 def new_process_name() -> str:
     """A name that no other process has or had."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -25,6 +25,7 @@ from app.infrastructure.metric_kinds import (
     histogram,
     timestamp,
 )
+from app.infrastructure.recent_counts import RecentCounts
 from app.infrastructure.shared_counts import LATEST_SUFFIX, Counts, Key, SharedCounts, add
 from app.settings import Settings
 
@@ -139,6 +140,7 @@ DATABASE_ERRORS = counter(
 outage.observers.append(lambda reason: DATABASE_ERRORS.labels(reason).inc())
 
 _shared: SharedCounts | None = None
+_samples: RecentCounts | None = None
 _pools: list[_Pool] = []
 
 
@@ -150,11 +152,17 @@ def account_class(*, is_test: bool) -> str:
 def share(settings: Settings, database: Database | None = None) -> None:
     """Starts sharing counts with the other processes of this machine, until this one ends. Call it once, in a
     long-lived process, after any fork."""
-    global _shared  # noqa: PLW0603 - like the counters themselves, one per process
+    global _shared, _samples  # noqa: PLW0603 - like the counters themselves, one per process
     if database is not None:
         _pools.append(_Pool(database))
-    _shared = SharedCounts(settings.data_dir / "metrics", own_counts, own_gauges)
+    _shared = SharedCounts(settings.data_dir / "metrics", own_counts, own_gauges, _write_sample)
+    _samples = RecentCounts(settings.data_dir / "metrics")
     _shared.start()
+
+
+def _write_sample() -> None:
+    if _shared is not None and _samples is not None and _samples.is_due():
+        _samples.write([*_shared.others(), own_counts()])
 
 
 def note_time(settings: Settings, name: str, *labels: str) -> None:
@@ -169,6 +177,14 @@ def noted_time(settings: Settings, name: str, *labels: str) -> float | None:
     key: Key = (name, tuple(zip(DEFINITIONS[name].labels, labels, strict=True)))
     times = (counts.get(key) for counts in SharedCounts(settings.data_dir / "metrics", dict).others())
     return max((moment for moment in times if moment is not None), default=None)
+
+
+def recent_growths(settings: Settings, windows: Iterable[int]) -> dict[int, Counts]:
+    """How much the counts of this host have grown in each of these windows, in seconds."""
+    folder = settings.data_dir / "metrics"
+    shared = SharedCounts(folder, dict) if _shared is None else _shared
+    counts = [*shared.others(), own_counts()]
+    return {seconds: RecentCounts(folder).growth(counts, seconds) for seconds in windows}
 
 
 class _Pool:

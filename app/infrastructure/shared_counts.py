@@ -57,11 +57,17 @@ class SharedCounts:
     """The folder in which the processes of this machine share their counts, and their gauges."""
 
     def __init__(
-        self, folder: Path, read_counts: Callable[[], Counts], read_gauges: Callable[[], Counts] = dict
+        self,
+        folder: Path,
+        read_counts: Callable[[], Counts],
+        read_gauges: Callable[[], Counts] = dict,
+        after_write: Callable[[], None] = lambda: None,
     ) -> None:
+        """`after_write` is called by the thread that shares, about twice a second. It may raise `OSError`."""
         self._folder = folder
         self._read_counts = read_counts
         self._read_gauges = read_gauges
+        self._after_write = after_write
         self._name: str | None = None
         self._descriptor = -1
         self._written: tuple[Counts, Counts] = {}, {}
@@ -80,6 +86,8 @@ class SharedCounts:
         pause = threading.Event()
         while not pause.wait(PERIOD_SECONDS):
             self.write()
+            with self._errors_logged():
+                self._after_write()
 
     def write(self) -> None:
         """Shares the counts of this process if they have changed. Raises nothing."""
@@ -88,8 +96,9 @@ class SharedCounts:
             if self._name is None:
                 self._join()
             if shared != self._written:
-                _replace(
-                    self._folder / f"{self._name}{COUNTS_SUFFIX}", {**_listed(shared[0]), **_listed(shared[1], GAUGES)}
+                replace_content(
+                    self._folder / f"{self._name}{COUNTS_SUFFIX}",
+                    {**listed_counts(shared[0]), **listed_counts(shared[1], GAUGES)},
                 )
                 self._written = shared
 
@@ -105,15 +114,15 @@ class SharedCounts:
     def others(self) -> Iterable[Counts]:
         """The counts of all other processes, including dead ones."""
         contents = {
-            path.stem: _read(path) for path in self._folder.glob(f"*{COUNTS_SUFFIX}") if path.stem != self._name
+            path.stem: read_content(path) for path in self._folder.glob(f"*{COUNTS_SUFFIX}") if path.stem != self._name
         }
         # Read last: files added to it meanwhile are named in it.
-        total = _read(self._folder / TOTAL_FILE)
+        total = read_content(self._folder / TOTAL_FILE)
         folded = _folded(total)
-        yield _counts_of(total)
+        yield counts_of(total)
         for name, content in contents.items():
             if name not in folded:
-                yield _counts_of(content)
+                yield counts_of(content)
 
     def others_gauges(self) -> Iterable[Counts]:
         """The gauges of all other processes that run."""
@@ -121,7 +130,7 @@ class SharedCounts:
             for path in live_processes(self._folder):
                 name = path.name.removesuffix(SUFFIX)
                 if name != self._name:
-                    yield _counts_of(_read(self._folder / f"{name}{COUNTS_SUFFIX}"), GAUGES)
+                    yield counts_of(read_content(self._folder / f"{name}{COUNTS_SUFFIX}"), GAUGES)
 
     @contextlib.contextmanager
     def _errors_logged(self) -> Iterator[None]:
@@ -164,15 +173,17 @@ class SharedCounts:
             delete_stale_drafts(self._folder)
 
     def _add_to_total(self, names: list[str]) -> None:
-        total = _read(self._folder / TOTAL_FILE)
-        folded, summed = _folded(total), _counts_of(total)
+        total = read_content(self._folder / TOTAL_FILE)
+        folded, summed = _folded(total), counts_of(total)
         for name in names:
             if name not in folded:
-                add(summed, _counts_of(_read(self._folder / f"{name}{COUNTS_SUFFIX}")))
-        _replace(self._folder / TOTAL_FILE, {**_listed(summed), "folded": [*names, *folded][:MAX_MERGED_NAMES]})
+                add(summed, counts_of(read_content(self._folder / f"{name}{COUNTS_SUFFIX}")))
+        replace_content(
+            self._folder / TOTAL_FILE, {**listed_counts(summed), "folded": [*names, *folded][:MAX_MERGED_NAMES]}
+        )
 
 
-def _replace(path: Path, content: dict[str, Any]) -> None:
+def replace_content(path: Path, content: dict[str, Any]) -> None:
     """Replaces the file atomically. Raises `OSError`."""
     draft = path.with_name(f"{path.name}{DRAFT}")
     try:
@@ -184,7 +195,7 @@ def _replace(path: Path, content: dict[str, Any]) -> None:
         raise
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_content(path: Path) -> dict[str, Any]:
     """The counts of a file; empty if it is missing or cannot be read."""
     try:
         content = json.loads(path.read_text("utf-8"))
@@ -199,11 +210,12 @@ def _folded(total: dict[str, Any]) -> list[str]:
     return folded if isinstance(folded, list) else []
 
 
-def _listed(counts: Counts, part: str = "counts") -> dict[str, Any]:
+def listed_counts(counts: Counts, part: str = "counts") -> dict[str, Any]:
+    """The counts as a part of a file."""
     return {part: [[name, labels, value] for (name, labels), value in counts.items()]}
 
 
-def _counts_of(content: dict[str, Any], part: str = "counts") -> Counts:
+def counts_of(content: dict[str, Any], part: str = "counts") -> Counts:
     """The counts in the parsed file; empty if this code has not written it."""
     try:
         return {

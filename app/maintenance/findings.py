@@ -11,13 +11,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from app.db.schema import FITTING_STATES, Schema, misfit
+from app.maintenance.alerts import ALERTS, Finding
 from app.maintenance.figures import Figures
+from app.maintenance.recent_findings import Growths, recent_findings
+from app.maintenance.words import counted, lasting, messages
 from app.sends.outcomes.relay_refusals import ShownRefusal
 
-LIMITS = {"TmsMessagesWait": 60.0, "TmsMessagesUncertain": 3600.0, "TmsWebhooksBehind": 900.0}
-"""Alert -> seconds from which it is one."""
-JOURNAL_LIMIT = 100_000_000
-"""Bytes of the journals of a host."""
 NEEDED_ROLES = {
     "api": "requests are not answered",
     "sends": "no message leaves",
@@ -27,45 +26,42 @@ NEEDED_ROLES = {
     "scheduler": "retries and missed wake-ups wait",
 }
 """Role -> what does not happen without a live process of it."""
-COMMANDS: Mapping[str, str] = {
-    "TmsDatabaseDown": "db current",
-    "TmsSchemaDoesNotFit": "db upgrade",
-    "TmsMessagesUncertain": "sends list --state uncertain",
-    "TmsMessagesHeld": "holds list",
-    "TmsWebhooksBehind": "webhooks list",
-    "TmsTransportSetAside": "transports list",
-    "TmsAutomationsLate": "automations list",
-}
-"""Alert -> the command that shows more, or helps."""
 REDIS_DOWN = "Redis does not answer: messages may leave half a second later, and rate limits are not enforced"
 
 
-class Finding(NamedTuple):
-    """The alert that it belongs to, and what is the matter."""
-
-    alert: str
-    words: str
-
-
 class HostState(NamedTuple):
-    """What is known on this host alone: transports with the number of senders that have set them aside, and the bytes
-    of the journals."""
+    """What is known on this host alone: transports with the number of senders that have set them aside, the bytes of
+    the journals, how much counts have grown in the window of each alert, and how many seconds ago something was last
+    done, by the alert that says that it was not."""
 
     set_aside: Mapping[str, float] = MappingProxyType({})
     journal_bytes: int = 0
+    growths: Growths = MappingProxyType({})
+    ages: Mapping[str, float] = MappingProxyType({})
 
 
 def findings(
     figures: Figures, *, redis_up: bool, on_host: HostState | None = None, refusals: Sequence[ShownRefusal] = ()
 ) -> list[Finding]:
-    """All findings, in the order of the runbook. Without figures, as of a schema that does not fit, those that need
-    none. `refusals` are the relays that refuse everything of an account."""
+    """All findings, first those that cannot wait until the morning, in the order of the runbook. Without figures, as of
+    a schema that does not fit, those that need none. `refusals` are the relays that refuse everything of an account."""
+    order = [*ALERTS]
+    return sorted(
+        _findings(figures, redis_up=redis_up, on_host=on_host or HostState(), refusals=refusals),
+        key=lambda finding: (ALERTS[finding.alert].severity, order.index(finding.alert)),
+    )
+
+
+def _findings(
+    figures: Figures, *, redis_up: bool, on_host: HostState, refusals: Sequence[ShownRefusal]
+) -> list[Finding]:
     return [
         *_schema(figures),
         *([] if redis_up else [Finding("TmsRedisDown", REDIS_DOWN)]),
         *([*_processes(figures), *_messages(figures)] if are_complete(figures) else []),
         *(Finding("TmsRelayRefuses", refusal.words()) for refusal in refusals),
-        *(_host_findings(on_host) if on_host else []),
+        *_host_findings(on_host),
+        *recent_findings(on_host.growths),
         *(_events_and_runs(figures) if are_complete(figures) else []),
     ]
 
@@ -80,26 +76,6 @@ def database_down(reason: str) -> Finding:
     words = "the database does not answer, so requests are refused and senders wait"
     further = "" if reason.startswith("the database") else f": {reason}"  # it would say the same in other words
     return Finding("TmsDatabaseDown", words + further)
-
-
-def lasting(seconds: float) -> str:
-    """A duration in its two largest units."""
-    rest, parts = round(seconds), []
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        number, rest = divmod(rest, size)
-        if number:
-            parts.append(f"{number} {unit}")
-    return " ".join(parts[:2]) or "0 s"
-
-
-def counted(number: float, noun: str, plural: str | None = None) -> str:
-    """The number with its noun."""
-    return f"{number:.15g} {noun if number == 1 else plural or noun + 's'}"
-
-
-def messages(number: float, type_: str) -> str:
-    """So many messages of a type."""
-    return counted(number, f"{type_} message")
 
 
 def _schema(figures: Figures) -> Iterator[Finding]:
@@ -128,21 +104,32 @@ def _messages(figures: Figures) -> Iterator[Finding]:
         age = oldest.get((account_class, type_, state), 0.0)
         if account_class != "live":
             continue
-        if state == "due" and age > LIMITS["TmsMessagesWait"]:
+        if state == "due" and age > ALERTS["TmsMessagesWait"].limit:
             yield Finding("TmsMessagesWait", f"due: {messages(number, type_)}, the oldest for {lasting(age)}")
-        if state == "uncertain" and age > LIMITS["TmsMessagesUncertain"]:
+        if state == "uncertain" and age > ALERTS["TmsMessagesUncertain"].limit:
             words = f"uncertain: {messages(number, type_)}, the oldest for {lasting(age)}"
             yield Finding("TmsMessagesUncertain", words)
         if state == "held" and number:
             yield Finding("TmsMessagesHeld", f"held after a restore: {messages(number, type_)}")
 
 
+LATE_WORDS = {
+    "TmsSchedulerDoesNotLook": "the scheduler last looked for due work {} ago: retries wait",
+    "TmsCleaningLate": "the last cleaning was completed {} ago: tables grow",
+    "TmsBackupOld": "the last complete backup was made {} ago",
+}
+"""Alert that something was not done for too long -> the finding with how long ago it was last done."""
+
+
 def _host_findings(on_host: HostState) -> Iterator[Finding]:
+    for alert, age in on_host.ages.items():
+        if age > ALERTS[alert].limit:
+            yield Finding(alert, LATE_WORDS[alert].format(lasting(age)))
     for transport, number in on_host.set_aside.items():
         if number:
             words = f"{counted(number, 'sender')} of this host could not hand over messages and use other transports"
             yield Finding("TmsTransportSetAside", f"transport {transport}: {words}")
-    if on_host.journal_bytes > JOURNAL_LIMIT:
+    if on_host.journal_bytes > ALERTS["TmsJournalGrows"].limit:
         size = f"{on_host.journal_bytes / 1_000_000:.0f} MB"
         yield Finding(
             "TmsJournalGrows", f"the journals of this host have {size}: results are not written to the database"
@@ -151,7 +138,7 @@ def _host_findings(on_host: HostState) -> Iterator[Finding]:
 
 def _events_and_runs(figures: Figures) -> Iterator[Finding]:
     age = figures["tms_events_oldest_seconds"][()]
-    if age > LIMITS["TmsWebhooksBehind"]:
+    if age > ALERTS["TmsWebhooksBehind"].limit:
         behind = counted(figures["tms_webhooks"]["behind",], "webhook")
         yield Finding("TmsWebhooksBehind", f"events wait for {behind}, the oldest for {lasting(age)}")
     if late := figures["tms_automation_runs"]["late",]:

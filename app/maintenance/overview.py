@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,16 +17,20 @@ from app.db.expressions import in_json
 from app.db.models import Account, QueueEntry, RecipientStep
 from app.db.outage import reason
 from app.distribution import COMMAND_LINE
+from app.infrastructure.liveness import host_name
+from app.infrastructure.metrics import BACKUP_TIME, noted_time, recent_growths
 from app.infrastructure.shared_counts import SharedCounts
+from app.maintenance.alerts import ALERTS, Finding
 from app.maintenance.figures import Figures, asked_redis, read_figures
-from app.maintenance.findings import Finding, HostState, are_complete, counted, database_down, findings
+from app.maintenance.findings import HostState, are_complete, database_down, findings
+from app.maintenance.words import counted
 from app.recipients.conditions import IS_READY
 from app.recipients.states import NOT_PERMITTED_PREFIX
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.outcomes.attempt_result import journal_sizes
 from app.sends.outcomes.relay_refusals import ShownRefusal, shown_refusals
-from app.sends.pauses.read import active_shown, words
+from app.sends.pauses.read import ShownPause, active_shown, words
 from app.services import Services
 
 # Why messages wait for a retry: what relays and gateways said last, for `flask status` (docs/health.md#status).
@@ -80,6 +85,13 @@ def _key(transport: str | None, detail: str | None) -> tuple[str | None, str | N
 
 MAX_PAUSES = 10
 SET_ASIDE_METRIC = "tms_transport_set_aside"
+TIMES = {
+    "TmsSchedulerDoesNotLook": ("scheduler", "tms_sweep_timestamp_seconds", "queues"),
+    "TmsCleaningLate": ("maintenance", "tms_sweep_timestamp_seconds", "cleaning"),
+    "TmsBackupOld": (None, BACKUP_TIME, "done"),
+}
+"""Alert that something was not done for too long -> the role that does it, the metric with the time, and its label. It
+counts where a process of that role runs on this host: on another, the time is that of a process which has moved."""
 SCHEMA_NOTES = {
     "pending": "migrations are pending, but not urgent: when all processes run this release, run "
     f"`{COMMAND_LINE} db upgrade --contract`",
@@ -90,13 +102,20 @@ SCHEMA_NOTES = {
 
 class Overview(NamedTuple):
     """The figures that Prometheus gets, none without a database; what needs attention; what is good to know; what is
-    known on this host alone; the relays that refuse everything of an account."""
+    known on this host alone; the relays that refuse everything of an account; what is paused."""
 
     figures: Figures
     findings: list[Finding]
     notes: list[str]
     on_host: HostState = HostState()
     refusals: Sequence[ShownRefusal] = ()
+    pauses: Sequence[ShownPause] = ()
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """What is good to know, for a terminal, where commands stand within the words."""
+        ended = (refusal.words() for refusal in self.refusals if refusal.ended_time is not None)
+        return [*self.notes, *ended, *words(self.pauses, MAX_PAUSES)]
 
 
 def read_overview(services: Services) -> Overview:
@@ -107,7 +126,7 @@ def read_overview(services: Services) -> Overview:
             figures = read_figures(session, services.settings, begin)
             return overview_of(services, session, figures, redis_up=redis_up)
     except SQLAlchemyError as error:
-        on_host = _on_host(services)
+        on_host = _on_host(services, {})
         problems = [database_down(reason(error)), *findings({}, redis_up=redis_up, on_host=on_host)]
         return Overview({}, problems, [], on_host)
 
@@ -115,24 +134,28 @@ def read_overview(services: Services) -> Overview:
 def overview_of(services: Services, session: Session, figures: Figures, *, redis_up: bool) -> Overview:
     """What these figures say, with what messages wait for and what is known on this host."""
     put_off = read_put_off(session, now()) if are_complete(figures) else []
-    on_host = _on_host(services)
-    paused = words(active_shown(session, None, MAX_PAUSES + 1), MAX_PAUSES) if are_complete(figures) else ()
+    on_host = _on_host(services, figures)
+    pauses = active_shown(session, None, MAX_PAUSES + 1) if are_complete(figures) else ()
     refusals = shown_refusals(session, None) if are_complete(figures) else []
     refusing = [refusal for refusal in refusals if refusal.ended_time is None]
     problems = findings(figures, redis_up=redis_up, on_host=on_host, refusals=refusing)
-    ended = [refusal.words() for refusal in refusals if refusal.ended_time is not None]
-    return Overview(
-        figures, problems, [*notes_on_schema(figures), *ended, *paused, *_words(put_off)], on_host, refusals
-    )
+    notes = [*notes_on_schema(figures), *_words(put_off)]
+    return Overview(figures, problems, notes, on_host, refusals, pauses)
 
 
-def _on_host(services: Services) -> HostState:
+def _on_host(services: Services, figures: Figures) -> HostState:
+    settings = services.settings
     set_aside: Counter[str] = Counter()
-    for gauges in SharedCounts(services.settings.data_dir / "metrics", dict).others_gauges():
+    for gauges in SharedCounts(settings.data_dir / "metrics", dict).others_gauges():
         for (name, labels), value in gauges.items():
             if name == SET_ASIDE_METRIC:
                 set_aside[dict(labels)["transport"]] += int(value)
-    return HostState(set_aside, sum(journal_sizes(services.settings)))
+    here, beats = host_name(), figures.get("tms_process_heartbeat_age_seconds", {})
+    done_here = {alert: metric for alert, (role, *metric) in TIMES.items() if role is None or (role, here) in beats}
+    times = {alert: noted_time(settings, *metric) for alert, metric in done_here.items()}
+    ages = {alert: time.time() - noted for alert, noted in times.items() if noted is not None}
+    windows = sorted({alert.window for alert in ALERTS.values() if alert.window})
+    return HostState(set_aside, sum(journal_sizes(settings)), recent_growths(settings, windows), ages)
 
 
 def notes_on_schema(figures: Figures) -> list[str]:

@@ -44,13 +44,14 @@ def _installation_page() -> Response:
     """The figures are those of the last reading: how often this page is loaded costs the database next to nothing."""
     reading = extension(FiguresReader).latest()
     parts, current_overview = services(), Overview({}, [], [])
+    moment = now()
     with parts.database.read() as session:
         if reading is not None:
             current_overview = overview_of(parts, session, reading.figures, redis_up=reading.redis_up)
         return page(
             "overview_installation.html",
-            installation=installation(session, parts.settings, current_overview),
+            installation=installation(session, parts.settings, current_overview, moment),
             is_known=are_complete(current_overview.figures),
-            day=day(session, None, now()),
+            day=day(session, None, moment),
             csv="/console/day.csv",
         )

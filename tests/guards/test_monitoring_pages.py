@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from app.db.schema import FITTING_STATES
-from app.maintenance.findings import JOURNAL_LIMIT, LIMITS
+from app.maintenance.alerts import ALERTS
 from tests.support.cases import each
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
@@ -25,6 +25,7 @@ RULES = [
 RUNBOOK = (FOLDER / "alerts.md").read_text("utf-8")
 SELECTOR = re.compile(r"\b(tms_\w+)(?:\{([^}]*)\})?")
 GROUPED = re.compile(r"\b(?:by|without) \(([^)]*)\)")
+SECONDS = {"m": 60, "h": 3600}
 PROMETHEUS_LABELS = {"le", "instance", "job"}
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
 
@@ -70,13 +71,19 @@ def test_the_runbook_has_no_section_of_a_rule_that_is_gone() -> None:
     assert re.findall(r"^## (Tms\w+)$", RUNBOOK, re.MULTILINE) == [rule["alert"] for rule in RULES]
 
 
-def test_findings_of_the_command_line_are_conditions_of_the_rules() -> None:
-    """Findings and rules have the same limits."""
-    expressions_of = {rule["alert"]: rule["expr"] for rule in RULES}
-    source = (FOLDER.parents[1] / "app" / "maintenance" / "findings.py").read_text("utf-8")
-    assert set(re.findall(r'"(Tms\w+)"', source)) <= set(expressions_of)
-    limits = {**LIMITS, "TmsJournalGrows": JOURNAL_LIMIT}
-    assert {alert: float(expressions_of[alert].rpartition(" > ")[2]) for alert in limits} == limits
+def test_the_rules_are_the_alerts_of_the_code_in_the_same_order_with_the_same_severity() -> None:
+    severities = [(rule["alert"], rule["labels"]["severity"]) for rule in RULES]
+    assert severities == [(name, alert.severity) for name, alert in ALERTS.items()]
+
+
+@each("rule", RULES)
+def test_a_rule_has_the_limits_and_the_window_of_its_alert(rule: dict[str, str]) -> None:
+    alert = ALERTS[rule["alert"]]
+    limits = [float(number) for number in re.findall(r" > ([\d.e+]+)", rule["expr"])]
+    if limits:
+        assert (max(0.0, limits[0]), limits[1] if alert.minimum else 0.0) == (alert.limit, alert.minimum)
+    windows = {int(number) * SECONDS[unit] for number, unit in re.findall(r"\[(\d+)([mh])\]", rule["expr"])}
+    assert windows == ({alert.window} if alert.window else set())
 
 
 def test_the_rule_about_the_schema_leaves_out_the_states_on_which_code_works() -> None:

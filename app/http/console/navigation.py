@@ -97,5 +97,11 @@ def current_page(path: str) -> Page | None:
     return next((page for page in pages if _is_within(path, (page.path, *page.also))), None)
 
 
+def may_open(path: str, scopes: Collection[str]) -> bool:
+    """Whether somebody with these scopes may open the page of the navigation that the path belongs to."""
+    page = current_page(path)
+    return page is not None and page.scope in scopes
+
+
 def _is_within(path: str, parents: Sequence[str]) -> bool:
     return any(path == parent or path.startswith(f"{parent}/") for parent in parents)

@@ -20,12 +20,12 @@ from app.errors import CATALOGUE, Code, ServiceError
 from app.http.console import notices
 from app.http.console.assets import asset_url
 from app.http.console.guard import chosen_account_id, comes_from_elsewhere, forget_session_token, signed_in
-from app.http.console.navigation import HOME, navigation_at
+from app.http.console.navigation import HOME, may_open, navigation_at
 from app.http.console.notices import Done
 from app.http.context import request_host, services
 from app.http.paths import first_segment, request_path
 from app.http.responses import query_bytes
-from app.maintenance.findings import lasting
+from app.maintenance.words import lasting
 from app.resources.definition import Attribute, Choice
 
 # How the pages write times, durations and numbers. Pure.
@@ -162,6 +162,7 @@ def page(template: str, status: int = 200, **values: Any) -> Response:
         "path": request_path(),
         "here": here(),
         "link": link,
+        "may_open": lambda path: who is not None and may_open(path, who.scopes),
         "command_line": COMMAND_LINE,
         "asset_url": asset_url,
         "notice": notice,

@@ -208,6 +208,7 @@ class ShownRefusal(NamedTuple):
     """A transport that refuses everything of an account, or has done so until `ended_time`: then messages that have
     bounced by that have not been sent again. `bounced` is their number."""
 
+    account_id: int
     account: str
     transport: str
     reply: str
@@ -264,7 +265,7 @@ def shown_refusals(session: Session, account_id: int | None) -> Sequence[ShownRe
         refusal.until_time,
         refusal.ended_time,
     )
-    rows = select(Account.name, *columns).join(Account, Account.id == refusal.account_id)
+    rows = select(Account.id, Account.name, *columns).join(Account, Account.id == refusal.account_id)
     rows = rows.where(refusal.noticed_time.is_not(None), or_(IS_OPEN, _has_bounced()))
     if account_id is not None:
         rows = rows.where(refusal.account_id == account_id)

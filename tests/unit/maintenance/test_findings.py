@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from app.infrastructure.metric_kinds import Labels
+from app.infrastructure.shared_counts import Counts
+from app.maintenance.alerts import ALERTS, Finding
 from app.maintenance.figures import ROLES, STATES, STATES_WITHOUT_AGE, TYPES, Figures
-from app.maintenance.findings import Finding, HostState, database_down, findings, lasting
+from app.maintenance.findings import HostState, database_down, findings
+from app.maintenance.words import lasting
+from app.sends.outcomes.relay_refusals import ShownRefusal
 from tests.support.cases import each
 
 
@@ -119,7 +126,139 @@ def test_what_only_this_host_knows_is_found() -> None:
     assert findings(idle(), redis_up=True, on_host=HostState({"relay": 0}, 100_000_000)) == []
 
 
+def grown(name: str, value: float, **labels: str) -> Counts:
+    """A count that has grown by so much."""
+    return {(name, tuple(sorted(labels.items()))): value}
+
+
+RECENT = [
+    (
+        "TmsRequestsFail",
+        {
+            **grown("tms_http_requests_total", 98, status="202"),
+            **grown("tms_http_requests_total", 2, status="503"),
+        },
+        "2 % of the requests of the last five minutes failed",
+    ),
+    (
+        "TmsRequestsSlow",
+        {
+            **grown("tms_http_request_seconds_bucket", 90, le="1.0"),
+            **grown("tms_http_request_seconds_bucket", 100, le="2.5"),
+            **grown("tms_http_request_seconds_bucket", 100, le="+Inf"),
+        },
+        "one request in a hundred takes longer than a second",
+    ),
+    (
+        "TmsConnectionsExhausted",
+        grown("tms_database_errors_total", 3, reason="pool"),
+        "3 requests of the last five minutes found no free connection to the database",
+    ),
+    (
+        "TmsHandoverSlow",
+        {
+            **grown("tms_handover_seconds_bucket", 50, account_class="live", type="sms", le="60.0"),
+            **grown("tms_handover_seconds_bucket", 100, account_class="live", type="sms", le="300.0"),
+            **grown("tms_handover_seconds_bucket", 100, account_class="live", type="sms", le="+Inf"),
+        },
+        "one sms message in twenty reaches its relay or gateway later than 1 min",
+    ),
+    (
+        "TmsRelayUnreachable",
+        grown("tms_transport_replies_total", 4, type="email", transport="default", reply="none"),
+        "transport default accepts no email message: 4 attempts got no answer",
+    ),
+    (
+        "TmsDeferralsHigh",
+        {
+            **grown("tms_recipient_outcomes_total", 15, account_class="live", type="email", outcome="sent"),
+            **grown("tms_recipient_outcomes_total", 6, account_class="live", type="email", outcome="deferred"),
+        },
+        "28.6 % of the attempts to send email messages in the last quarter of an hour were deferred",
+    ),
+    (
+        "TmsBouncesHigh",
+        {
+            **grown("tms_recipient_outcomes_total", 95, account_class="live", type="email", outcome="sent"),
+            **grown("tms_recipient_outcomes_total", 6, account_class="live", type="email", outcome="bounced"),
+        },
+        "5.94 % of the attempts to send email messages in the last hour bounced",
+    ),
+    (
+        "TmsWebhookFailedForADay",
+        grown("tms_webhook_outages_total", 1),
+        "1 webhook of this hour failed for a whole day",
+    ),
+]
+"""Alert -> what grows in its window so that it holds, and the words."""
+
+
+@each(("alert", "growth", "words"), RECENT)
+def test_what_was_counted_in_the_last_minutes_is_found(alert: str, growth: Counts, words: str) -> None:
+    on_host = HostState(growths={ALERTS[alert].window: growth})
+    assert findings(idle(), redis_up=True, on_host=on_host) == [Finding(alert, words)]
+    elsewhere = {window: growth for window in (1, 2) if window != ALERTS[alert].window}
+    assert findings(idle(), redis_up=True, on_host=HostState(growths=elsewhere)) == []
+
+
+@each(
+    "growth",
+    [
+        {**grown("tms_http_requests_total", 99, status="202"), **grown("tms_http_requests_total", 1, status="503")},
+        {
+            **grown("tms_http_request_seconds_bucket", 99, le="1.0"),
+            **grown("tms_http_request_seconds_bucket", 100, le="+Inf"),
+        },
+        {
+            **grown("tms_transport_replies_total", 9, type="email", transport="default", reply="none"),
+            **grown("tms_transport_replies_total", 1, type="email", transport="default", reply="accepted"),
+        },
+        grown("tms_recipient_outcomes_total", 20, account_class="live", type="email", outcome="deferred"),
+        grown("tms_recipient_outcomes_total", 999, account_class="test", type="email", outcome="bounced"),
+        grown("tms_database_errors_total", 3, reason="unavailable"),
+    ],
+)
+def test_what_stays_within_the_limits_is_no_finding(growth: Counts) -> None:
+    growths = {alert.window: growth for alert in ALERTS.values()}
+    assert findings(idle(), redis_up=True, on_host=HostState(growths=growths)) == []
+
+
+@each(
+    ("alert", "age", "words"),
+    [
+        ("TmsSchedulerDoesNotLook", 121, "the scheduler last looked for due work 2 min 1 s ago: retries wait"),
+        ("TmsCleaningLate", 10_801, "the last cleaning was completed 3 h 1 s ago: tables grow"),
+        ("TmsBackupOld", 129_660, "the last complete backup was made 1 d 12 h ago"),
+    ],
+)
+def test_what_was_not_done_for_too_long_is_found(alert: str, age: float, words: str) -> None:
+    late, in_time = (HostState(ages={alert: seconds}) for seconds in (age, ALERTS[alert].limit))
+    assert findings(idle(), redis_up=True, on_host=late) == [Finding(alert, words)]
+    assert findings(idle(), redis_up=True, on_host=in_time) == []
+
+
+def test_what_cannot_wait_until_the_morning_comes_first() -> None:
+    figures = idle() | {"tms_automation_runs": {("late",): 1.0}}
+    on_host = HostState({"relay": 2}, growths={300: RECENT[4][1]})
+    alerts = [finding.alert for finding in findings(figures, redis_up=False, on_host=on_host)]
+    assert alerts == ["TmsRelayUnreachable", "TmsRedisDown", "TmsTransportSetAside", "TmsAutomationsLate"]
+
+
+def test_every_alert_is_found_by_a_case_of_this_module() -> None:
+    """So "all is well" means that the condition of no alert holds."""
+    tested = set(re.findall(r'"(Tms\w+)"', Path(__file__).read_text("utf-8")))
+    assert tested == set(ALERTS)
+
+
+def test_a_relay_that_refuses_everything_of_an_account_is_found() -> None:
+    moment = datetime(2026, 5, 1, tzinfo=UTC)
+    refusal = ShownRefusal(5, "Acme", "default", "554 5.7.1 Relay access denied", 0, moment, moment, moment, None)
+    (finding,) = findings(idle(), redis_up=True, refusals=[refusal])
+    assert finding == Finding("TmsRelayRefuses", refusal.words())
+
+
 def test_a_database_that_does_not_answer_is_told_once() -> None:
+    assert database_down("connection refused").alert == "TmsDatabaseDown"
     silent = "the database does not answer, so requests are refused and senders wait"
     assert database_down("the database has not answered in time").words == silent
     assert database_down("connection refused").words == f"{silent}: connection refused"
