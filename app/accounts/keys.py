@@ -21,6 +21,8 @@ from app.names import check_name
 
 TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43,200}}")
 """43 characters of the URL-safe alphabet have 256 bits."""
+RESTORE_PERIOD = timedelta(seconds=30)
+"""For how long a revocation can be taken back."""
 MAX_START_LENGTH = 225
 """Maximum length of the start of a name to which an id is added."""
 
@@ -140,13 +142,31 @@ def replace_token(session: Session, key: ApiKey, token: str) -> None:
 
 
 def revoke_key(session: Session, key: ApiKey) -> bool:
-    """Revokes the key permanently, with the former secrets of its name; returns whether any was valid until now."""
+    """Revokes the key, with the former secrets of its name; returns whether any was valid until now."""
     moment = now()
     ended = False
     for secret in (key, *former_secrets(session, key.account_id, key.name)):
         ended = ended or (secret.revoked_time is None and (secret.valid_until is None or secret.valid_until > moment))
         secret.revoked_time = secret.revoked_time or this_second()
     return ended
+
+
+def restore_key(session: Session, key: ApiKey) -> None:
+    """Takes back a revocation of the last half minute, with the former secrets that ended with the key. Raises
+    `ServiceError` (`conflict`) for a key that is not revoked, or was revoked before that."""
+    if key.revoked_time is None:
+        raise ServiceError("conflict", field="name", detail=f"the key {key.name!r} is not revoked")
+    if now() - key.revoked_time > RESTORE_PERIOD:
+        seconds = int(RESTORE_PERIOD.total_seconds())
+        detail = f"the key {key.name!r} was revoked more than {seconds} seconds ago; create another key"
+        raise ServiceError("conflict", field="name", detail=detail)
+    ended_with_it = (
+        ApiKey.account_id == key.account_id,
+        ApiKey.former_name == key.name,
+        ApiKey.revoked_time == key.revoked_time,
+    )
+    for secret in (key, *session.scalars(select(ApiKey).where(*ended_with_it))):
+        secret.revoked_time = None
 
 
 def check_level(access_level: str) -> None:

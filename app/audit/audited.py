@@ -89,9 +89,21 @@ def begins(column: str) -> Callable[[OldAndNew], bool]:
     return check
 
 
+def ends(column: str) -> Callable[[OldAndNew], bool]:
+    """Whether a column that had a value has none now."""
+
+    def check(changes: OldAndNew) -> bool:
+        old, new = changes.get(column, (None, None))
+        return old is not None and new is None
+
+    return check
+
+
 def _key_verb(changes: OldAndNew) -> str | None:
     if begins("revoked_time")(changes):
         return "revoked"
+    if ends("revoked_time")(changes) and "token_hash" not in changes:
+        return "restored"
     return "rotated" if begins("valid_until")(changes) else None
 
 

@@ -20,7 +20,7 @@ from app.db.prepared import DriverStatement
 ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
     "account": ("created", "updated", "deleted", "seeded"),
     "test_account": ("refreshed", "deleted"),
-    "key": ("created", "updated", "rotated", "revoked", "deleted"),
+    "key": ("created", "updated", "rotated", "revoked", "restored", "deleted"),
     "domain": ("created", "updated", "verified", "deleted"),
     "sender": ("created", "updated", "deleted"),
     "list": ("created", "updated", "deleted", "imported", "exported"),

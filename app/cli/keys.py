@@ -10,7 +10,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import SCOPES
-from app.accounts.keys import find_key, issue_key, list_keys, revoke_key, rotate_key
+from app.accounts.keys import find_key, issue_key, list_keys, restore_key, revoke_key, rotate_key
 from app.accounts.testing import refreshed_test_account
 from app.cli.base import CommandResult, Group, NamedItem, Row
 from app.db.database import Transaction
@@ -114,3 +114,10 @@ def revoke(transaction: Transaction, key: ApiKey) -> CommandResult:
     ended = revoke_key(transaction, key)
     said = f"revoked key {key.name}" if ended else f"key {key.name} was already revoked"
     return CommandResult(said, _row(transaction, key))
+
+
+@group.writes("restore", of=KEY)
+def restore(transaction: Transaction, key: ApiKey) -> CommandResult:
+    """Take back a revocation of the last 30 seconds. The old secrets that ended with the key work again, too."""
+    restore_key(transaction, key)
+    return CommandResult(f"restored key {key.name}", _row(transaction, key))

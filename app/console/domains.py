@@ -46,8 +46,17 @@ class ShownRecord:
 
     @property
     def means(self) -> str:
-        """What the record is for."""
-        return PURPOSES[self.purpose]
+        """What the record is for; a DKIM record with the algorithm of its key."""
+        if self.purpose != "dkim":
+            return PURPOSES[self.purpose]
+        return PURPOSES["dkim"].replace("DKIM", f"DKIM ({'Ed25519' if 'k=ed25519' in self.value else 'RSA'})", 1)
+
+    @property
+    def need(self) -> str:
+        """Whether mail can be sent without the record."""
+        if self.purpose == "dkim":
+            return "one DKIM record is required; publish all, because not every receiver knows both kinds of keys"
+        return "required" if self.purpose == "spf" else "recommended"
 
     @property
     def lacks(self) -> str:

@@ -13,10 +13,12 @@ from sqlalchemy.orm import Session
 
 from app.console.overview import HOURS, Day, day_of
 from app.db.expressions import in_json
+from app.db.lookup import find_by_name_or_id
 from app.db.models import Group, Recipient, RecipientStep
 from app.groups.read import COUNTERS, counts_by_hour, get_group, require_group
 from app.ids import existing
 from app.query.conditions import Query
+from app.recipients.reply_meanings import meaning_of
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.tracking.countries import country_name
@@ -28,6 +30,8 @@ LATEST_MESSAGES = 500
 """Messages of a group of which its page tells reasons, links, devices and countries."""
 MAX_STEPS = 5_000
 """How many of their opens and clicks are read."""
+MAX_OFFERED = 50
+"""Groups that the form of a comparison offers."""
 MAX_LINES = 20
 """Reasons, links and countries that are shown."""
 RATES_OF_DELIVERED = ("opened", "clicked", "unsubscribed")
@@ -83,6 +87,17 @@ def owner_of_group(session: Session, account_id: int | None, group_id: int) -> i
     return int(existing(owner, "transactional group", group_id))
 
 
+def newest_group_names(session: Session, account_id: int, type_: str) -> Sequence[str]:
+    """The names of the newest groups of a type, which a form offers."""
+    newest = select(Group.name).where(Group.account_id == account_id, Group.type == type_)
+    return session.scalars(newest.order_by(Group.creation_time.desc(), Group.id.desc()).limit(MAX_OFFERED)).all()
+
+
+def find_group_id(session: Session, account_id: int, name_or_id: str) -> int:
+    """The id of the account's group with the name, or else with the id. Raises `ServiceError` (`invalid_id`)."""
+    return find_by_name_or_id(session, Group, account_id, name_or_id, "group").id
+
+
 def report_of(session: Session, account_id: int, group_id: int, moment: datetime) -> Report:
     """The report of the account's group: four statements. Raises `not_found`."""
     group = get_group(session, account_id, group_id, Query())
@@ -118,7 +133,8 @@ def latest_of(session: Session, account_id: int, group_id: int) -> LatestFigures
     recipients_of_group = columns.where(Recipient.account_id == account_id, Recipient.group_id == group_id)
     newest = recipients_of_group.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(LATEST_MESSAGES)
     rows = session.execute(newest).all()
-    lost = (row.reason or row.state for row in rows if row.state in (RecipientState.FAILED, RecipientState.BOUNCED))
+    ended = (row for row in rows if row.state in (RecipientState.FAILED, RecipientState.BOUNCED))
+    lost = (meaning_of(row.reason) if row.reason else row.state for row in ended)
     visited = _visits(session, account_id, [row.id for row in rows])
     return LatestFigures(len(rows), _most(Counter(lost)), *map(_most, visited))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -37,6 +37,14 @@ def text_filter(text: str) -> tuple[str, str]:
         return "uuid", text
     name, value = address_filter(text)
     return ("address", value) if name == "email" or value.isdigit() else ("subject", text)
+
+
+def from_addresses(session: Session, account_id: int, uuids: Iterable[str]) -> Mapping[str, str]:
+    """The uuid of each of these messages -> the address that it is from, as its reader sees it. The envelope has
+    another one, to which bounces go."""
+    senders = select(Recipient.uuid, Send.from_address).join(Send, Send.id == Recipient.send_id)
+    rows = session.execute(senders.where(Recipient.account_id == account_id, in_json(Recipient.uuid, [*uuids])))
+    return {row.uuid: row.from_address for row in rows}
 
 
 def find_message(session: Session, who: BrowserSession, message_id: int) -> CapturedMessage:

@@ -41,7 +41,6 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 """Type -> the attributes that are written."""
 LONGEST_VALUES = 100_000
 """Characters of the JSON object with values."""
-MAX_LISTS = 100
 """Lists whose names a form offers, the newest."""
 PREVIEW_ADDRESSES = {"email": "someone@example.com", "mobile": "61400000000"}
 """Kind of an address -> the one of a preview for which none is chosen."""
@@ -70,12 +69,6 @@ def find_message(session: Session, account_id: int | None, message_id: int) -> M
     if account_id is not None:
         statement = select(Message).where(has_id(Message, account_id, message_id))
     return existing(session.scalars(statement).first(), "message", message_id)
-
-
-def newest_lists(session: Session, account_id: int) -> Sequence[str]:
-    """The names of the lists that a form offers."""
-    names = select(List.name).where(List.account_id == account_id).order_by(List.id.desc())
-    return [name for name in session.scalars(names.limit(MAX_LISTS)) if name]
 
 
 def preview_message(

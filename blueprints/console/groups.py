@@ -11,6 +11,8 @@ from app.console.groups import (
     Report,
     beside,
     day_of_group,
+    find_group_id,
+    newest_group_names,
     owner_of_group,
     path_of_group,
     report_of,
@@ -24,7 +26,6 @@ from app.http.console.pages import link, page_after
 from app.http.console.searches import Search, day_file
 from app.http.context import services
 from app.http.paths import path_id
-from app.ids import id_in
 from blueprints.console.blueprint import blp
 
 SEARCH = Search(
@@ -45,6 +46,7 @@ def group(group_id: str) -> Response:
     beside_id, refusal = request.args.get("beside", "").strip(), None
     with services().database.read() as session:
         report, other = _report(session, path_id(group_id)), None
+        names = newest_group_names(session, report.account_id, report.group["type"])
         if beside_id:
             try:
                 other = _other(session, report, beside_id)
@@ -57,6 +59,7 @@ def group(group_id: str) -> Response:
         other=other,
         rows=list(beside(report, other)),
         beside_id=beside_id,
+        names=names,
         latest=LATEST_MESSAGES,
         sees_links="contact.view" in signed_in().scopes,
         messages=link("/console/messages", [("group_id", str(report.group["id"]))], report.account_id),
@@ -79,7 +82,5 @@ def _report(session: ReadSession, group_id: int) -> Report:
 
 def _other(session: ReadSession, report: Report, beside_id: str) -> Report:
     """The report of another group of the same account. Raises `invalid_id`, `not_found`."""
-    other_id = id_in(beside_id)
-    if other_id is None:
-        raise ServiceError("invalid_id", field="beside", detail=f"{beside_id!r} is not the id of a group.")
+    other_id = find_group_id(session, report.account_id, beside_id)
     return report_of(session, report.account_id, other_id, now())

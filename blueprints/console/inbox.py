@@ -16,6 +16,7 @@ from app.console.inbox import (
     check_secrets,
     find_file,
     find_message,
+    from_addresses,
     message_of_capture,
     read_file,
     text_filter,
@@ -46,9 +47,12 @@ def _captured_for(search_request: SearchRequest) -> Account | None:
 def _find(search_request: SearchRequest) -> SearchPage:
     """The captured messages that match; none for an account that has no test account yet."""
     of = _captured_for(search_request) if signed_in().sees_tests else None
-    return replace(search_request, account=of or search_request.account).read_page(
-        PATH, INBOX_SHAPE.resource, page_captured
-    )
+    search_request = replace(search_request, account=of or search_request.account)
+    search_page = search_request.read_page(PATH, INBOX_SHAPE.resource, page_captured)
+    uuids = [item["uuid"] for item in search_page.items]
+    senders = from_addresses(search_request.session, search_request.account_id, uuids)
+    items = [{**item, "from_address": senders.get(item["uuid"])} for item in search_page.items]
+    return replace(search_page, items=items)
 
 
 SEARCH = Search(

@@ -6,7 +6,7 @@ from flask import Response, request
 
 from app.accounts.accounts import update_account
 from app.accounts.auth import SCOPES
-from app.accounts.keys import revoke_key, rotate_key
+from app.accounts.keys import restore_key, revoke_key, rotate_key
 from app.accounts.sessions import MANAGE
 from app.clock import timestamp
 from app.console.keys import OVERLAPS, PATH, create_key, find_key, key_states, overlap_of
@@ -95,7 +95,7 @@ def _before_revoking(session: ReadSession, key_id: str) -> Question:
     facts = [
         "No use of it is recorded." if used is None else f"Its last recorded use was at {timestamp(used)}.",
         "A use of the last minute may not be recorded yet.",
-        "Requests with this key or one of its former secrets are refused at once. A revoked key cannot be restored.",
+        "Requests with this key or one of its former secrets are refused at once. You can undo this for 30 seconds.",
     ]
     return Question(f"Revoke the key {key.name}?", facts, "Revoke key", link(PATH, [], key.account_id))
 
@@ -105,7 +105,16 @@ def revoke(transaction: Transaction, key_id: str) -> Done:
     """Ends a key and its former secrets at once."""
     key = find_key(transaction, signed_in().account_id, path_id(key_id))
     revoke_key(transaction, key)
-    return Done(link(PATH, [], key.account_id), f"{key.name} was revoked. Requests with this key are refused.")
+    undo = link(f"{PATH}/{key.id}/restore", [], key.account_id)
+    return Done(link(PATH, [], key.account_id), f"{key.name} was revoked. Requests with this key are refused.", undo)
+
+
+@blp.changes("/keys/<key_id>/restore", MANAGE, refused=keys)
+def restore(transaction: Transaction, key_id: str) -> Done:
+    """Takes back a revocation, for half a minute."""
+    key = find_key(transaction, signed_in().account_id, path_id(key_id))
+    restore_key(transaction, key)
+    return Done(link(PATH, [], key.account_id), f"{key.name} was restored. Requests with this key are accepted.")
 
 
 def _with_token(key: ApiKey, token: str, until: object = None) -> Response:

@@ -8,6 +8,7 @@ from flask import Response, request
 
 from app.accounts.sessions import MANAGE, OPERATOR
 from app.clock import now
+from app.console.lists import newest_list_names
 from app.console.overview import queue_figures, transport_states
 from app.console.queues import (
     KINDS,
@@ -102,6 +103,7 @@ def _account_page(account_id: int, error: ServiceError | None, form: PauseForm) 
             account=account,
             of=link(PATH),
             pauses=list_pauses(session, account.id),
+            lists=newest_list_names(session, account.id),
             everywhere=pauses_everywhere(session) if account.test_of is None else [],
             may_pause=MANAGE in signed_in().scopes and account.test_of is None,
             form=form,
@@ -124,6 +126,7 @@ def _installation_page(error: ServiceError | None, form: PauseForm = NO_PAUSE) -
         return page_after(
             error,
             "queues.html",
+            lists=(),
             pauses=list_pauses(session, None),
             may_pause=True,
             form=form,

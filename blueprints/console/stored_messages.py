@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
+from app.console.lists import newest_list_names
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.stored_messages import (
     ATTRIBUTES,
@@ -17,7 +18,6 @@ from app.console.stored_messages import (
     Reader,
     compare_version,
     find_message,
-    newest_lists,
     preview_message,
     send_test,
     text_filter,
@@ -226,7 +226,7 @@ def _message_page(
         except ServiceError as fault:
             faults = fault.errors
     with services().database.read() as session:
-        lists = newest_lists(session, message.account_id) if may_send else ()
+        lists = newest_list_names(session, message.account_id) if may_send else ()
     texts_by_field, other_texts = _error_texts(error, {*form, *Reader.__slots__})
     answer = page_after(
         error,
@@ -241,6 +241,7 @@ def _message_page(
         errors=texts_by_field,
         refused=other_texts,
         may_manage=MANAGE in who.scopes,
+        is_unsaved=MANAGE in who.scopes and any((getattr(message, name) or "") != form[name] for name in form),
         may_send=may_send,
         sees_versions=VERSIONS in who.scopes,
         longest_values=LONGEST_VALUES,

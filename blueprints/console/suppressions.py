@@ -11,6 +11,7 @@ from flask import Response
 from app.bulk_actions.kinds import UNBLOCK
 from app.clock import timestamp
 from app.console.bulk_actions import offers_unblocking
+from app.console.lists import newest_list_names
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import SearchPage, SearchRequest, address_filter, without_cursor
 from app.console.suppressions import (
@@ -53,7 +54,8 @@ def _page_context(search_request: SearchRequest, _search_page: SearchPage) -> Ma
     unblocks = (
         link(f"{PATH}/unblock", pairs) if _may_change() and offers_unblocking(search_request.account, pairs) else None
     )
-    return {"redact": _redaction(), "unblocks": unblocks}
+    lists = newest_list_names(search_request.session, search_request.account_id) if _may_change() else ()
+    return {"redact": _redaction(), "unblocks": unblocks, "lists": lists}
 
 
 SEARCH = Search(

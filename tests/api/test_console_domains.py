@@ -177,7 +177,7 @@ def test_hosts_are_set_and_cleared(tenant: Tenant) -> None:
     form = {"tracking_host": f"links.{name}", "return_path_host": f"bounces.{name}"}
     assert browser.post(f"{path}/hosts", **form).status_code == 303
     page = words(browser.get(path))
-    assert f"Tracking host: where links lead not checked Name links.{name} Type " in page
+    assert f"Tracking host: where links lead recommended not checked Name links.{name} Type " in page
     assert "Return path: where bounces go" in page
     refused = browser.post(f"{path}/hosts", tracking_host=name, return_path_host="x")
     assert refused.status_code == 422

@@ -64,7 +64,7 @@ def test_a_report_has_the_shares_of_its_counters(tenant: Tenant, rows: Rows) -> 
     """A share is one of the messages sent, or of those delivered. Where there are none, no share is shown."""
     group_id = new_group(rows, sent=200, failed_contacts=1, bounced=19, delivered=180, opened=90, clicked=9)
     page = words(signed_in(tenant, "report").get(f"{PATH}/{group_id}"))
-    assert "sent 200 100.0 % failed 1 0.5 % bounced 19 9.5 % delivered 180 90.0 %" in page
+    assert "accepted 200 100.0 % failed 1 0.5 % bounced 19 9.5 % delivered 180 90.0 %" in page
     assert "opened 90 50.0 % clicked 9 5.0 % unsubscribed 0 0.0 %" in page
     empty = words(signed_in(tenant).get(f"{PATH}/{new_group(rows)}"))
     assert "delivered 0 – opened 0 –" in empty
@@ -86,7 +86,7 @@ def test_the_latest_messages_tell_reasons_links_devices_and_countries(tenant: Te
     add_step(rows, bob, "clicked by machine", "https://shop.example/only-machines · bot", "US")
     page = words(signed_in(tenant).get(f"{PATH}/{group_id}"))
     assert "the latest 4 messages." in page
-    assert "Reason Messages blocked 2" in page
+    assert "Reason Messages address is blocked 2" in page
     assert f"Link Messages {LINK} 2 Devices" in page
     assert "Kind Messages mobile 2 unknown 1 Countries" in page
     assert "Country Messages Australia 2 unknown 1 Åland Islands 1" in page
@@ -104,7 +104,13 @@ def test_two_groups_are_shown_side_by_side(tenant: Tenant, rows: Rows) -> None:
     page = words(browser.get(f"{PATH}/{first}?beside={second}"))
     assert "delivered 5 50.0 % 5 25.0 %" in page
     assert name_of(rows, second) in page
-    for wrong, status, text in (("x", 422, "'x' is not the id of a group."), ("999999999", 404, "There is no")):
+    by_name = words(browser.get(f"{PATH}/{first}", query_string={"beside": name_of(rows, second)}))
+    assert "delivered 5 50.0 % 5 25.0 %" in by_name
+    assert f'<option value="{name_of(rows, second)}">' in browser.get(f"{PATH}/{first}").text
+    for wrong, status, text in (
+        ("x", 422, "the account has no group 'x'"),
+        ("999999999", 422, "the account has no group"),
+    ):
         refused = browser.get(f"{PATH}/{first}?beside={wrong}")
         assert (refused.status_code, text in words(refused)) == (status, True)
         assert "delivered 5 50.0 % opened" in words(refused)
@@ -114,13 +120,25 @@ def test_a_group_of_another_account_stands_beside_none(tenant: Tenant, other_ten
     """Operators see those of all."""
     own_id, foreign = new_group(rows), new_group(Rows(other_tenant.services, other_tenant.id), sent=3)
     browser = signed_in(tenant)
-    assert browser.get(f"{PATH}/{own_id}?beside={foreign}").status_code == 404
+    assert browser.get(f"{PATH}/{own_id}?beside={foreign}").status_code == 422
     answer = operator(tenant.app).get(f"{PATH}/{foreign}")
-    assert (answer.status_code, "sent 3 100.0 %" in words(answer)) == (200, True)
-    assert operator(tenant.app).get(f"{PATH}/{foreign}?beside={own_id}").status_code == 404
+    assert (answer.status_code, "accepted 3 100.0 %" in words(answer)) == (200, True)
+    assert operator(tenant.app).get(f"{PATH}/{foreign}?beside={own_id}").status_code == 422
 
 
 def test_its_hours_are_a_file(tenant: Tenant, rows: Rows) -> None:
     file = signed_in(tenant, "report").get(f"{PATH}/{new_group(rows)}/day.csv")
     _, *lines = csv.reader(io.StringIO(file.text.removeprefix("\ufeff")))
     assert len(lines) == 24
+
+
+def test_replies_that_differ_in_the_address_alone_are_one_reason(tenant: Tenant, rows: Rows) -> None:
+    group_id = new_group(rows, sent=3, bounced=3)
+    rows.add_send(
+        [
+            {"email": f"{name}@example.com", "state": "bounced", "reason": f"550 <{name}@example.com>: rejected"}
+            for name in ("ann", "bob", "cy")
+        ],
+        group_id=group_id,
+    )
+    assert "Reason Messages rejected 3" in words(signed_in(tenant).get(f"{PATH}/{group_id}"))

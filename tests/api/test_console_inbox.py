@@ -192,10 +192,10 @@ def test_the_content_of_a_message_leads_to_what_was_captured(testing: Tenant, te
     captured_id, uuid = capture_mail(testing)
     for browser in (linked(tenant), signed_in(testing), operator(tenant.app)):
         page = browser.get(f"/console/messages/{uuid}/content").text
-        path = page.split('">Captured message<')[0].rpartition('href="')[2].replace("&amp;", "&")
+        path = page.split('">View captured message<')[0].rpartition('href="')[2].replace("&amp;", "&")
         assert f'href="{PATH}/{captured_id}' in browser.get(path).text
     page = signed_in(tenant).get(f"/console/messages/{mail(sends)}/content").text
-    assert "Captured message" not in page
+    assert "captured message" not in page
 
 
 def test_the_message_that_was_captured_is_seen_by_who_sees_the_inbox(

@@ -69,6 +69,38 @@ def test_a_key_is_created_shown_once_and_revoked(tenant: Tenant) -> None:
     assert acts(tenant) == ["key.created", "key.revoked"]
 
 
+def test_a_revoked_key_is_taken_back_for_half_a_minute(tenant: Tenant) -> None:
+    """The button stands beside what was done, once. A secret that ended with the key works again, too."""
+    browser, name = linked(tenant), unique("key")
+    former = shown_token(browser.post(PATH, name=name, level="limited"))
+    token = shown_token(browser.post(f"{PATH}/{key_of(tenant, former).id}/rotate", overlap="24"))
+    key_id = key_of(tenant, token).id
+    browser.confirm(f"{PATH}/{key_id}/revoke")
+    assert (works(tenant, token), works(tenant, former)) == (False, False)
+    page = browser.get(PATH).text
+    assert f'<form method="post" action="{PATH}/{key_id}/restore"><button type="submit" class="quiet">Undo' in page
+    assert f"{PATH}/{key_id}/restore" not in browser.get(PATH).text
+    assert browser.post(f"{PATH}/{key_id}/restore").headers["Location"] == PATH
+    assert f"{name} was restored. Requests with this key are accepted." in words(browser.get(PATH))
+    assert (works(tenant, token), works(tenant, former)) == (True, True)
+    assert acts(tenant)[-4:] == ["key.revoked", "key.revoked", "key.restored", "key.restored"]
+    again = browser.post(f"{PATH}/{key_id}/restore")
+    assert (again.status_code, "is not revoked" in words(again)) == (409, True)
+
+
+def test_a_key_that_was_revoked_longer_ago_stays_revoked(tenant: Tenant) -> None:
+    browser = linked(tenant)
+    token = shown_token(browser.post(PATH, name=unique("key"), level="limited"))
+    key_id = key_of(tenant, token).id
+    browser.confirm(f"{PATH}/{key_id}/revoke")
+    with tenant.services.database.write() as transaction:
+        transaction.get_one(ApiKey, key_id).revoked_time = this_second() - timedelta(seconds=31)
+    answer = browser.post(f"{PATH}/{key_id}/restore")
+    assert answer.status_code == 409
+    assert "was revoked more than 30 seconds ago" in words(answer)
+    assert not works(tenant, token)
+
+
 def test_a_test_key_is_one_of_the_test_account(tenant: Tenant) -> None:
     browser, name = linked(tenant), unique("key")
     made = key_of(tenant, shown_token(browser.post(PATH, name=name, level="standard", test="1")))

@@ -17,7 +17,7 @@ LISTS = "/console/lists"
 
 def notices(page: TestResponse) -> list[str]:
     """The lines of a page that tell what was done."""
-    return re.findall(r'<p class="notice" role="status">(.*?)</p>', page.text)
+    return re.findall(r'<div class="notice"><p role="status">(.*?)</p>', page.text)
 
 
 def create_list(browser: Browser, name: str = "Friends") -> TestResponse:

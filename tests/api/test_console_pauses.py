@@ -102,7 +102,7 @@ def test_operators_pause_any_account_and_a_domain_for_all(tenant: Tenant) -> Non
 def test_what_cannot_be_paused_is_said_with_the_form_as_it_was(tenant: Tenant, form: dict[str, str], said: str) -> None:
     answer = linked(tenant).post(PAUSES, **form)
     assert (answer.status_code, said in words(answer), "<i>" in answer.text) == (422, True, False)
-    assert ("<details open>" in answer.text) is bool(form)
+    assert ('<details class="above" open>' in answer.text) is bool(form)
     assert active(tenant) == []
 
 

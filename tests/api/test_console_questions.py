@@ -15,7 +15,7 @@ from tests.support.tenants import Tenant
 QUESTIONS = {
     "/keys/<key_id>/revoke": (
         r"Revoke the key [\w-]+\? No use of it is recorded\. A use of the last minute may not be recorded yet\. "
-        r"Requests with this key or one of its former secrets are refused at once\. A revoked key cannot be restored\. "
+        r"Requests with this key or one of its former secrets are refused at once\. You can undo this for 30 seconds\. "
         r"Revoke key Cancel"
     ),
     "/senders/<sender_id>/delete": (

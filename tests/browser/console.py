@@ -25,7 +25,7 @@ from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.unit.transports.mailserver import MailServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import ConsoleMessage, Page, Request
+    from playwright.sync_api import ConsoleMessage, Locator, Page, Request
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable")
 LINK = re.compile(r"https?://[^/\s]+(/console/login/\S+)")
@@ -202,6 +202,7 @@ class WatchedPage:
         page.on("console", self._said)
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
         page.on("request", self._asked)
+        page.on("dialog", lambda dialog: dialog.accept())
 
     def open(self, path: str) -> None:
         """Goes to a page of the console."""
@@ -226,10 +227,24 @@ class WatchedPage:
 
     def go(self, area: str, label: str | None = None) -> None:
         """Goes to an area of the navigation, and to a page of it, which is its first one without a label."""
-        navigation = self.page.get_by_role("navigation", name="Pages")
+        navigation = self._navigation()
         navigation.get_by_role("link", name=area, exact=True).first.click()
         if label is not None:
+            navigation = self._navigation()
             navigation.get_by_role("link", name=label, exact=True).last.click()
+
+    def _navigation(self) -> Locator:
+        """The navigation, which a narrow screen has behind a button."""
+        navigation, button = self.page.get_by_role("navigation", name="Pages"), self.page.locator(".bar .menu")
+        if button.is_visible() and not navigation.is_visible():
+            button.click()
+        return navigation
+
+    def unfold(self, title: str) -> None:
+        """Opens the form with that title above a table, unless it is open."""
+        form = self.page.locator("details.above").filter(has=self.page.locator("summary", has_text=title))
+        if form.get_attribute("open") is None:
+            form.locator("summary").click()
 
     def every_page(self) -> list[str]:
         """The paths of the pages in the navigation, and of those that a page leads to with the first row of its list or

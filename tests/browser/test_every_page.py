@@ -47,7 +47,7 @@ def test_the_pages_of_errors_are_accessible(watched: WatchedPage) -> None:
     page.get_by_role("link", name="Back to the overview").click()
     watched.go("Messages", "Groups")
     page.get_by_role("link", name="First steps").click()
-    page.get_by_label("Compare with group id").fill("x")
+    page.get_by_label("Compare with").fill("x")
     page.get_by_role("button", name="Compare").click()
     page.get_by_role("alert").wait_for()
     faults += faults_of(watched, "a form that is refused")
@@ -58,6 +58,7 @@ def test_the_preview_of_an_import_of_suppressions_is_accessible(watched: Watched
     watched.enter("standard")
     page = watched.page
     watched.open("/console/suppressions")
+    watched.unfold("Import a CSV file")
     rows = b"address,state\nimported@customers.example,blocked\nnobody,blocked\n"
     page.get_by_label("File with a column").set_input_files(
         {"name": "rows.csv", "mimeType": "text/csv", "buffer": rows}

@@ -105,6 +105,7 @@ def test_a_key_is_shown_once_rotated_and_revoked(watched: WatchedPage) -> None:
     watched.sign_in(watched.console.link())
     console, page = watched.console, watched.page
     watched.go("Developers", "Keys")
+    watched.unfold("Create a key")
     page.get_by_label("Name", exact=True).fill("shop")
     page.get_by_label("Level").select_option("report")
     page.get_by_role("button", name="Create").click()
@@ -127,6 +128,11 @@ def test_a_key_is_shown_once_rotated_and_revoked(watched: WatchedPage) -> None:
     expect(page.get_by_role("status")).to_have_text("shop was revoked. Requests with this key are refused.")
     expect(row).to_contain_text("revoked")
     assert status_of(console, second) == 401
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status")).to_have_text("shop was restored. Requests with this key are accepted.")
+    expect(row).to_contain_text("valid")
+    assert status_of(console, second) == 200
+    assert faults_of(watched, "what was done") == []
 
 
 def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: WatchedPage) -> None:
@@ -134,10 +140,12 @@ def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: WatchedPag
     page = watched.page
     watched.expected |= {422}
     watched.go("Sending", "Domains")
+    watched.unfold("Approve a sender for text messages")
     page.get_by_label("Number in international format").fill("A name that is too long")
     page.get_by_label("Kind").select_option("alphanumeric")
     page.get_by_role("button", name="Approve").click()
     expect(page.get_by_role("alert")).to_be_visible()
+    watched.unfold("Approve a sender for text messages")
     page.get_by_label("Number in international format").fill("BROWSED")
     page.get_by_role("button", name="Approve").click()
     senders = page.get_by_role("region", name="Senders by number or name")

@@ -205,6 +205,7 @@ def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: Wat
     console, page = watched.console, watched.page
     watched.sign_in(console.link())
     watched.open("/console/stored-messages")
+    watched.unfold("Create a stored message")
     page.get_by_label("Name", exact=True).fill("Written in a browser")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Written in a browser")
@@ -235,6 +236,7 @@ def test_a_version_of_a_stored_message_is_compared_and_written_back(watched: Wat
     console, page = watched.console, watched.page
     watched.sign_in(console.link())
     watched.open("/console/stored-messages")
+    watched.unfold("Create a stored message")
     page.get_by_label("Name", exact=True).fill("Written twice")
     page.get_by_role("button", name="Create").click()
     for text in ("<p>one</p>\n<p>two</p>", "<p>one</p>\n<p>three</p>"):
@@ -259,6 +261,7 @@ def test_the_records_of_a_new_domain_are_copied(watched: WatchedPage) -> None:
     console, page = watched.console, watched.page
     watched.sign_in(console.link())
     page.keyboard.type("gd")
+    watched.unfold("Add a domain")
     page.get_by_label("Domain", exact=True).fill("copied.example")
     page.get_by_role("button", name="Add domain").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("copied.example")

@@ -31,6 +31,7 @@ def test_a_webhook_that_fails_is_seen_mended_and_replayed(watched: WatchedPage) 
     with Receiver(BROKEN, host=HOST) as receiver:
         watched.sign_in(console.link())
         watched.go("Developers")
+        watched.unfold("Add a webhook")
         page.get_by_label("URL that receives the events").fill(receiver.url)
         page.get_by_role("button", name="Add webhook").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("The new secret")

@@ -88,6 +88,15 @@ def test_a_key_is_revoked_with_its_former_secrets_and_a_former_one_alone(cli: Cl
     assert [works(tenant, token) for token in (first, second["token"], third["token"])] == [False, False, False]
 
 
+def test_a_revocation_is_taken_back_and_a_key_that_is_valid_is_refused(cli: Cli, tenant: Tenant) -> None:
+    former, token = created(cli), rotated(cli)["token"]
+    cli.text("keys", "revoke", "backend")
+    assert [works(tenant, secret) for secret in (former, token)] == [False, False]
+    assert cli.text("keys", "restore", "backend").splitlines()[0] == "restored key backend"
+    assert [works(tenant, secret) for secret in (former, token)] == [True, True]
+    assert cli.refused("keys", "restore", "backend") == "name: the key 'backend' is not revoked"
+
+
 def test_the_name_of_a_revoked_key_can_be_used_again_and_its_row_stays(cli: Cli, tenant: Tenant) -> None:
     old = created(cli)
     cli.text("keys", "revoke", "backend")

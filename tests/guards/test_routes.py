@@ -103,6 +103,7 @@ CONSOLE = {
     ("POST", "/console/keys"): ("manage",),
     ("GET", "/console/keys.csv"): ("manage",),
     ("POST", "/console/keys/networks"): ("manage",),
+    ("POST", "/console/keys/<>/restore"): ("manage",),
     ("POST", "/console/keys/<>/revoke"): ("manage",),
     ("POST", "/console/keys/<>/rotate"): ("manage",),
     ("GET", "/console/groups"): ("report.view",),

@@ -195,7 +195,7 @@ def goes_to(path: str) -> Response:
 def redirect_after(done: Done) -> Response:
     """Sends the browser to the page that comes after an action, and has that say what was done."""
     response = goes_to(done.path if "?" in done.path else link(done.path))
-    notices.announce(response, done.text)
+    notices.announce(response, done)
     return response
 
 

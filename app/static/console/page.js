@@ -59,6 +59,24 @@
     }
   }
 
+  // A form that was edited is not left by accident: the browser asks. What goes into a frame leaves nothing.
+  let edited = document.querySelector("form[data-unsaved]");
+  document.addEventListener("input", (event) => {
+    if (event.target.form?.method === "post" && document.querySelector(".bar .who")) {
+      edited = event.target.form;
+    }
+  });
+  document.addEventListener("submit", (event) => {
+    if (!event.submitter?.formTarget) {
+      edited = null;
+    }
+  });
+  window.addEventListener("beforeunload", (event) => {
+    if (edited?.isConnected) {
+      event.preventDefault();
+    }
+  });
+
   if (navigator.clipboard) {
     addCopyButtons();
   }
