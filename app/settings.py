@@ -555,6 +555,12 @@ class Settings:
         parse_log_format,
         "`console` on a terminal, else `json`",
     )
+    log_file: str = _setting(
+        "",
+        "file that the lines of the log are appended to, instead of standard error; the one before is kept beside it, "
+        "with `.1`, each up to 100 MB",
+        default_text="standard error; `service.log` in `DATA_DIR` for `make run` in a terminal",
+    )
 
     @property
     def exposed(self) -> bool:

@@ -22,7 +22,6 @@ from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey, ConsoleLink, ConsoleSession
 from app.errors import ServiceError
-from app.settings import Settings
 
 # What a session may see beyond the scopes of keys. Pure.
 
@@ -102,9 +101,9 @@ def make_link(transaction: Transaction, account: Account | None) -> str:
     return token
 
 
-def link_url(settings: Settings, token: str) -> str:
-    """The link with that token."""
-    return f"{settings.public_url}/console/login/{token}"
+def link_url(base: str, token: str) -> str:
+    """The link with that token, to the service with this base of its URLs."""
+    return f"{base}/console/login/{token}"
 
 
 def start_with_key(transaction: Transaction, key: Principal, lifetime: timedelta) -> str:

@@ -11,6 +11,7 @@ from app.cli.base import CommandResult, Group, Row, WrongValue, account_option
 from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.context import services
+from app.infrastructure.running_service import running_url
 
 group = Group("console", help="Links that sign in to the console, and sessions of the console.")
 
@@ -19,13 +20,15 @@ group = Group("console", help="Links that sign in to the console, and sessions o
 @account_option
 @click.option("--operator", is_flag=True, help="Sign in as an operator, who sees all accounts and the processes.")
 def login(transaction: Transaction, account: str | None, operator: bool) -> CommandResult:
-    """Print a link that signs in to the console. It works once and expires after five minutes."""
+    """Print a link that signs in to the console. It works once and expires after five minutes. It leads to the service
+    that `make run` or `tms run` has started in DATA_DIR, or else to PUBLIC_URL."""
     if operator and account is not None:
         raise WrongValue("use either --account or --operator")
     settings = services().settings
     if not settings.console:
         raise WrongValue("the console is switched off: CONSOLE=off")
-    url = link_url(settings, make_link(transaction, None if operator else find_account(transaction, account)))
+    token = make_link(transaction, None if operator else find_account(transaction, account))
+    url = link_url(running_url(settings.data_dir) or settings.public_url, token)
     return CommandResult(url, {"url": url, "seconds": int(LINK_LIFETIME.total_seconds())})
 
 

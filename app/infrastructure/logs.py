@@ -1,4 +1,5 @@
-"""Logs: one line per record on standard error, as JSON or for a terminal, each with the id of the request behind it.
+"""Logs: one line per record on standard error or in a file, as JSON or for a terminal, each with the id of the request
+behind it.
 
 The HTTP guard sets `request_id` for a request, and a worker sets it to that of the send it processes, so that one
 search finds every line about a request. Never log tokens, bodies or passwords: log ids.
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TextIO
 
 import orjson
@@ -41,11 +43,15 @@ STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "
 
 
 def configure(settings: Settings) -> None:
-    """Sends all records of this process to standard error in the form of `LOG_FORMAT`. Can be called repeatedly."""
-    handler = LineHandler(sys.stderr)
+    """Sends all records of this process to standard error, or to `LOG_FILE`, in the form of `LOG_FORMAT`. Can be called
+    repeatedly. Raises `OSError` for a file that cannot be opened."""
+    handler = FileHandler(Path(settings.log_file)) if settings.log_file else LineHandler(sys.stderr)
     handler.setFormatter(FORMATTERS[settings.log_format]())
     handler.addFilter(_add_request)
     root = logging.getLogger()
+    for former in root.handlers:
+        if isinstance(former, FileHandler):
+            former.close()
     root.handlers = [handler]
     root.setLevel(logging.INFO)
     logging.captureWarnings(True)
@@ -81,6 +87,52 @@ class LineHandler(logging.StreamHandler[TextIO]):
         with self.lock or contextlib.nullcontext(), contextlib.suppress(OSError, ValueError):
             self.stream.write("".join(f"{line}{self.terminator}" for line in lines))
             self.flush()
+
+
+MAX_FILE_BYTES = 100_000_000
+"""Bytes after which a file is renamed, and a new one begun."""
+
+
+class FileHandler(LineHandler):
+    """Appends lines to a file, to which other processes append, too. Whichever of them finds it large renames it, in
+    place of the one before; all others notice that and open the new one."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `OSError` for a file that cannot be opened."""
+        self._path = path
+        super().__init__(self._opened())
+
+    def _opened(self) -> TextIO:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return self._path.open("a", encoding="utf-8")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Raises nothing, like all handlers."""
+        with contextlib.suppress(OSError):
+            self._follow()
+        super().emit(record)
+
+    def write(self, lines: Sequence[str]) -> None:
+        """Writes formatted lines. Raises nothing, like all handlers."""
+        with contextlib.suppress(OSError):
+            self._follow()
+        super().write(lines)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self.stream.close()
+        super().close()
+
+    def _follow(self) -> None:
+        """Renames a large file, and opens the one that has the name now."""
+        opened = os.fstat(self.stream.fileno())
+        named = self._path.stat() if self._path.exists() else None
+        is_named = named is not None and (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
+        if is_named and opened.st_size > MAX_FILE_BYTES:
+            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+            is_named = False
+        if not is_named:
+            self.setStream(self._opened()).close()  # type: ignore[union-attr]
 
 
 @contextlib.contextmanager

@@ -159,6 +159,8 @@ def screen(services: Services, demo: Demo | None) -> str:
         ("Texts go to", display_url(settings.sms_transport_url)),
         ("Data", str(settings.data_dir)),
     ]
+    if settings.log_file:
+        rows.append(("Log", settings.log_file))
     if demo:
         within = f"printed here within {settings.webhook_spacing:g} seconds"
         receiver = f"http://127.0.0.1:{demo.receiver_port}/events"
@@ -192,7 +194,7 @@ def _console_link(services: Services) -> str:
     """Signs in an operator, who sees all that there is."""
     with services.database.write() as transaction:
         token = make_link(transaction, None)
-    return link_url(services.settings, token)
+    return link_url(services.settings.public_url, token)
 
 
 def _examples(services: Services, demo: Demo) -> Iterator[tuple[str, dict[str, object]]]:

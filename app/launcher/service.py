@@ -14,19 +14,22 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.clock import this_second
 from app.db import migrate
 from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.db.database import Database
-from app.db.models import Account
+from app.db.models import Account, RunningProcess
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema, schema_of
 from app.distribution import python_command
 from app.infrastructure import logs
+from app.infrastructure.running_service import LOCK_FILE, owner_in, write_owner
 from app.infrastructure.start_signal import StartSignal
 from app.infrastructure.startup_report import log_startup
 from app.launcher import embedded_redis
@@ -40,6 +43,7 @@ from app.services import Services, make_services
 from app.settings import Settings, SettingsError, from_environment, own_redis_url
 from app.transports.base import TransportUrlError
 from app.transports.check import check_urls
+from app.transports.email import relay_servers
 
 # Checks and preparations before any process starts. Every error is one line: `StartError`.
 
@@ -76,24 +80,18 @@ class Lock:
         os.close(self.file)
 
 
-def lock_data_dir(data_dir: Path) -> Lock:
-    """Locks the folder. Raises `StartError` if another launcher uses it."""
-    file = os.open(data_dir / "launcher.lock", os.O_RDWR | os.O_CREAT, 0o600)
+def lock_data_dir(data_dir: Path, public_url: str) -> Lock:
+    """Locks the folder for the service with that address. Raises `StartError` if another launcher uses it."""
+    file = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        owner = _owner(file) or "unknown"
+        owner = owner_in(file) or "unknown"
         os.close(file)
         raise StartError(f"the service already runs in DATA_DIR={data_dir} (process {owner})") from None
-    lock = Lock(file, predecessor_died=bool(_owner(file)))
-    os.ftruncate(file, 0)
-    os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    lock = Lock(file, predecessor_died=bool(owner_in(file)))
+    write_owner(file, public_url)
     return lock
-
-
-def _owner(file: int) -> str:
-    """The process id in the file; empty after an orderly end."""
-    return os.pread(file, 20, 0).decode("ascii", "replace").strip()
 
 
 def await_port(host: str, port: int, seconds: float, setting: str = "PORT") -> None:
@@ -161,6 +159,8 @@ def seed(services: Services, path: Path, substitutions: dict[str, str]) -> None:
 
 logger = logging.getLogger("app.launcher")
 
+LOG_FILE = "service.log"
+"""The file in `DATA_DIR` that has the log where the service runs in a terminal."""
 POLL_SECONDS = 0.05
 ORPHAN_SECONDS = 8.0
 """Seconds after which the processes of a killed launcher have ended: the API takes up to 5."""
@@ -197,13 +197,24 @@ def run(supervisor: Supervisor, api: Child, signal: StartSignal) -> int:
     try:
         settings = from_environment()
         check_settings(settings)
-        lock = lock_data_dir(settings.data_dir)
+        lock = lock_data_dir(settings.data_dir, settings.public_url)
     except (SettingsError, StartError) as error:
         return _refuse(error)
     with closing(lock):
-        logs.configure(settings)
-        start = Start(settings, supervisor, dict(os.environ), api, signal)
-        return _serve(start, ORPHAN_SECONDS if lock.predecessor_died else 0)
+        environment = dict(os.environ)
+        if not settings.log_file and sys.stderr.isatty():
+            # The terminal shows the screen, and the lines of the log nowhere between.
+            settings = replace(settings, log_file=str(settings.data_dir / LOG_FILE))
+            environment["LOG_FILE"] = settings.log_file
+        try:
+            logs.configure(settings)
+        except OSError as error:
+            return _refuse(StartError(f"LOG_FILE={settings.log_file}: {error.strerror}", status=2))
+        start = Start(settings, supervisor, environment, api, signal)
+        status = _serve(start, ORPHAN_SECONDS if lock.predecessor_died else 0)
+        if status and settings.log_file:
+            print(f"the last lines of {settings.log_file} show the reason", file=sys.stderr)
+        return status
 
 
 def _refuse(error: Exception) -> int:
@@ -227,9 +238,11 @@ def _serve(start: Start, patience: float) -> int:
             start.environment["WEBHOOK_ALLOW_PRIVATE"] = "on"
         _start_api(start)
         if not start.supervisor.stop_requested:
+            since = this_second()
             _start_workers(start)
             _start_receiver(start, demo)
             _print_screen(start, demo)
+            _print_readiness(start, since)
         return start.supervisor.watch()
     except (SettingsError, StartError, EmbeddedRedisError) as error:
         return _refuse(error)
@@ -334,6 +347,57 @@ def _start_receiver(start: Start, demo: Demo | None) -> None:
         "RECEIVER_SECRET": demo.receiver_secret,
     }
     start.supervisor.start(receiver)
+
+
+RELAY_SECONDS = 5.0
+"""Seconds for which a relay may take to accept a connection."""
+READY_SECONDS = 30.0
+"""Seconds within which a sender gives its first sign of life."""
+
+
+def _print_readiness(start: Start, since: datetime) -> None:
+    """Says that mail leaves now, or what keeps it."""
+    obstacle = _obstacle(start, since)
+    if not start.supervisor.stop_requested:
+        print(f"  Not ready: {obstacle}.\n" if obstacle else "  Ready: mail leaves now.\n", flush=True)
+
+
+def _obstacle(start: Start, since: datetime) -> str | None:
+    """What keeps mail from leaving: no sender that runs, or a relay that cannot be reached."""
+    deadline, services = time.monotonic() + READY_SECONDS, make_services(start.settings)
+    try:
+        while not _has_sender(services, since):
+            if start.supervisor.stop_requested or time.monotonic() > deadline:
+                return "no process that sends messages has started, so messages wait"
+            start.supervisor.wait(POLL_SECONDS)
+    finally:
+        _close(services)
+    unreachable = unreachable_relays(start.settings.email_transport_url)
+    return f"{' and '.join(unreachable)}. Mail is accepted, and waits" if unreachable else None
+
+
+def unreachable_relays(url: str) -> list[str]:
+    """What keeps mail from each of the relays in `EMAIL_TRANSPORT_URL`; empty if one of them can be reached, or if mail
+    goes to none."""
+    refusals = [_refusal_of(relay) for relay in relay_servers(url)]
+    return [] if None in refusals else [refusal for refusal in refusals if refusal]
+
+
+def _has_sender(services: Services, since: datetime) -> bool:
+    """Whether a sender has started since then."""
+    senders = select(RunningProcess.name).where(RunningProcess.roles == "sends", RunningProcess.start_time >= since)
+    with services.database.read() as session:
+        return session.scalar(senders.limit(1)) is not None
+
+
+def _refusal_of(server: tuple[str, int]) -> str | None:
+    """Why nothing listens at the relay, as far as a connection tells; None if something does."""
+    host, port = server
+    try:
+        socket.create_connection(server, timeout=RELAY_SECONDS).close()
+    except OSError as error:
+        return f"the relay {host} port {port} cannot be reached ({error.strerror or error})"
+    return None
 
 
 def _print_screen(start: Start, demo: Demo | None) -> None:

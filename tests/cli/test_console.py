@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import replace
 
 from app.http.context import EXTENSION
+from app.launcher.service import lock_data_dir
 from app.settings import Settings
 from tests.cli.conftest import Cli
 from tests.support.apps import app_with
@@ -25,6 +27,12 @@ def test_login_prints_a_link_for_the_account(cli: Cli, tenant: Tenant) -> None:
     browser = Browser(tenant.app)
     browser.follow_link(token_of(cli.text("console", "login")))
     assert f"<h1>{tenant.name}</h1>" in browser.get(HOME).text
+
+
+def test_a_link_leads_to_the_service_that_runs_in_the_data_folder(cli: Cli, settings: Settings) -> None:
+    with closing(lock_data_dir(settings.data_dir, "http://127.0.0.1:8123")):
+        assert cli.text("console", "login").startswith("http://127.0.0.1:8123/console/login/")
+    assert cli.text("console", "login").startswith(f"{settings.public_url}/console/login/")
 
 
 def test_login_prints_a_link_for_an_operator(bare: Cli) -> None:

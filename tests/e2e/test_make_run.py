@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
+import select
 import shlex
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -155,6 +158,42 @@ def paste(screen: str) -> requests.Response:
 
 
 # ---------------------------------------------------------------------------------------------- start
+
+
+def in_a_terminal(service: LaunchedService, until: str) -> str:
+    """What somebody sees who starts the service in a terminal, waits for that text and presses Ctrl-C."""
+    launcher, terminal = pty.fork()
+    if launcher == 0:
+        os.chdir(ROOT)
+        os.execve(sys.executable, [sys.executable, "-m", "app.launcher"], service.environment)
+    output, asked = b"", False
+    while select.select([terminal], [], [], PATIENCE)[0]:
+        try:
+            output += os.read(terminal, 65_536)
+        except OSError:  # the terminal has no other end any more
+            break
+        if not asked and until.encode() in output:
+            os.write(terminal, b"\x03")
+            asked = True
+    assert os.waitstatus_to_exitcode(os.waitpid(launcher, 0)[1]) == 0, output.decode()
+    return output.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_shows_one_screen_and_the_log_is_in_a_file(launch: Launch) -> None:
+    service = launch(SEED="")
+    seen = in_a_terminal(service, "Ready: ")
+    assert seen.startswith("\n  The service is running. Ctrl-C stops it.\n")
+    assert seen.rstrip().removesuffix("^C").rstrip().endswith("  Ready: mail leaves now.")
+    assert f"Log           {service.data}/service.log\n" in seen
+    assert "worker started" in (service.data / "service.log").read_text("utf-8")
+    assert "worker started" not in seen
+
+
+def test_the_screen_names_a_relay_that_cannot_be_reached(launch: Launch) -> None:
+    service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{(port := free_port())}?tls=none")
+    seen = in_a_terminal(service, "Not ready: ")
+    refusal = f"the relay 127.0.0.1 port {port} cannot be reached (Connection refused)"
+    assert f"Not ready: {refusal}. Mail is accepted, and waits." in seen
 
 
 def test_the_curl_command_of_the_screen_sends_a_message(demo: LaunchedService) -> None:

@@ -6,9 +6,10 @@ from app.transports.base import OutboundEmail, Transport
 from app.transports.email.file import file_transport
 from app.transports.email.relays import RelayTransport
 from app.transports.email.smtp import smtp_transport
+from app.transports.email.smtp_url import parse_smtp_url
 from app.transports.registry import transport_for
 
-__all__ = ["email_transport", "relay_urls"]
+__all__ = ["email_transport", "relay_servers", "relay_urls"]
 
 _RELAY = re.compile(r"\s*smtps?://", re.IGNORECASE)
 _NEXT_RELAY = re.compile(r",(?=\s*smtps?://)", re.IGNORECASE)
@@ -17,6 +18,13 @@ _NEXT_RELAY = re.compile(r",(?=\s*smtps?://)", re.IGNORECASE)
 def relay_urls(url: str) -> list[str]:
     """The URLs in `EMAIL_TRANSPORT_URL`: one, or several relays separated by commas."""
     return [relay.strip() for relay in _NEXT_RELAY.split(url)] if _RELAY.match(url) else [url]
+
+
+def relay_servers(url: str) -> list[tuple[str, int]]:
+    """Host and port of each relay in `EMAIL_TRANSPORT_URL`; none of a folder or of a plug-in. Raises
+    `TransportUrlError`."""
+    relays = [parse_smtp_url(relay) for relay in relay_urls(url) if _RELAY.match(relay)]
+    return [(relay.host, relay.port) for relay in relays]
 
 
 def email_transport(url: str) -> Transport[OutboundEmail]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,9 @@ def _restored() -> Iterator[None]:
     token = logs.request_id.set(None)
     yield
     logs.request_id.reset(token)
+    for handler in root.handlers:
+        if isinstance(handler, logs.FileHandler):
+            handler.close()
     root.handlers, root.level = handlers, level
     logging.captureWarnings(False)
 
@@ -144,3 +148,37 @@ def test_lines_for_the_journal_have_its_priority_and_no_time(capsys: pytest.Capt
     assert lines[3] == "<3>tests.logs: failed"
     assert lines[-1] == "<3>ValueError: why"
     assert all(line.startswith("<3>") for line in lines[3:])
+
+
+def test_lines_go_to_the_file_of_the_setting_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "folder" / "service.log"
+    logs.configure(replace(Settings(), log_format="json", log_file=str(file)))
+    logger.info("one")
+    with logs.buffered():
+        logger.info("two")
+    assert [json.loads(line)["message"] for line in file.read_text("utf-8").splitlines()] == ["one", "two"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_large_file_is_kept_beside_a_new_one_which_all_processes_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MAX_FILE_BYTES", 10)
+    file = tmp_path / "service.log"
+    first, second = logs.FileHandler(file), logs.FileHandler(file)
+    first.write(["a line that is long"])
+    second.write(["the second begins a file"])
+    first.write(["and the first, too"])
+    assert file.read_text("utf-8") == "the second begins a file\nand the first, too\n"
+    assert file.with_name("service.log.1").read_text("utf-8") == "a line that is long\n"
+    file.unlink()
+    first.write(["after somebody has removed it"])
+    assert file.read_text("utf-8") == "after somebody has removed it\n"
+    for handler in (first, second):
+        handler.close()
+
+
+def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        logs.configure(replace(Settings(), log_file=str(tmp_path / "file" / "service.log")))

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from app.infrastructure.running_service import running_url
 from app.launcher import service
 from app.launcher.service import StartError
 from app.settings import Settings, SettingsError, from_environment
+
+URL = "http://127.0.0.1:8123"
 
 
 @pytest.fixture
@@ -46,19 +49,39 @@ def test_valid_settings_pass(settings: Settings) -> None:
 
 
 def test_a_data_folder_has_one_launcher(tmp_path: Path) -> None:
-    first = service.lock_data_dir(tmp_path)
-    error = refused(service.lock_data_dir, tmp_path)
+    first = service.lock_data_dir(tmp_path, URL)
+    error = refused(service.lock_data_dir, tmp_path, URL)
     assert str(error) == f"the service already runs in DATA_DIR={tmp_path} (process {os.getpid()})"
     first.close()
-    service.lock_data_dir(tmp_path).close()
+    service.lock_data_dir(tmp_path, URL).close()
+
+
+def test_the_lock_says_at_which_address_the_service_runs_while_it_does(tmp_path: Path) -> None:
+    assert running_url(tmp_path) is None
+    lock = service.lock_data_dir(tmp_path, URL)
+    assert running_url(tmp_path) == URL
+    lock.close()
+    assert running_url(tmp_path) is None
+    os.close(service.lock_data_dir(tmp_path, URL).file)  # as the system does for a killed process
+    assert running_url(tmp_path) is None
+
+
+def test_a_relay_is_asked_whether_it_accepts_a_connection(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert service.unreachable_relays(f"smtp://127.0.0.1:{port}") == []
+        assert service.unreachable_relays(f"smtp://127.0.0.1:1,smtp://user:secret@127.0.0.1:{port}") == []
+    (refusal,) = service.unreachable_relays(f"smtp://user:secret@127.0.0.1:{port}")
+    assert refusal == f"the relay 127.0.0.1 port {port} cannot be reached (Connection refused)"
+    assert service.unreachable_relays(tmp_path.as_uri()) == []
 
 
 def test_the_lock_shows_whether_the_last_launcher_ended_in_order(tmp_path: Path) -> None:
-    first = service.lock_data_dir(tmp_path)
+    first = service.lock_data_dir(tmp_path, URL)
     os.close(first.file)  # as the system does for a killed process
-    second = service.lock_data_dir(tmp_path)
+    second = service.lock_data_dir(tmp_path, URL)
     second.close()
-    third = service.lock_data_dir(tmp_path)
+    third = service.lock_data_dir(tmp_path, URL)
     third.close()
     assert [lock.predecessor_died for lock in (first, second, third)] == [False, True, False]
 
