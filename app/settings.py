@@ -559,7 +559,7 @@ class Settings:
         "",
         "file that the lines of the log are appended to, instead of standard error; the one before is kept beside it, "
         "with `.1`, each up to 100 MB",
-        default_text="standard error; `service.log` in `DATA_DIR` for `make run` in a terminal",
+        default_text="`service.log` in `DATA_DIR` where the service was started in a terminal, else standard error",
     )
 
     @property

@@ -20,8 +20,8 @@ group = Group("console", help="Links that sign in to the console, and sessions o
 @account_option
 @click.option("--operator", is_flag=True, help="Sign in as an operator, who sees all accounts and the processes.")
 def login(transaction: Transaction, account: str | None, operator: bool) -> CommandResult:
-    """Print a link that signs in to the console. It works once and expires after five minutes. It leads to the service
-    that `make run` or `tms run` has started in DATA_DIR, or else to PUBLIC_URL."""
+    """Print a link that signs in to the console. It works once and expires after five minutes. It leads to the
+    service that runs in DATA_DIR on this machine, or else to PUBLIC_URL."""
     if operator and account is not None:
         raise WrongValue("use either --account or --operator")
     settings = services().settings

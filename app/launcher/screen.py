@@ -148,23 +148,7 @@ RESET_MESSAGE = "Password reset"
 
 def screen(services: Services, demo: Demo | None) -> str:
     """The text. With the demo it contains the key and `curl` commands that work as printed."""
-    settings = services.settings
-    rows = [
-        ("API", f"{settings.public_url}/v1/"),
-        (
-            "API key",
-            demo.token if demo else f"one from your seed file, or: {COMMANDS} keys create --help",
-        ),
-        ("Mail goes to", email_destination(settings)),
-        ("Texts go to", display_url(settings.sms_transport_url)),
-        ("Data", str(settings.data_dir)),
-    ]
-    if settings.log_file:
-        rows.append(("Log", settings.log_file))
-    if demo:
-        within = f"printed here within {settings.webhook_spacing:g} seconds"
-        receiver = f"http://127.0.0.1:{demo.receiver_port}/events"
-        rows.insert(4, ("Events go to", f"{receiver} (the demo's receiver, {within})"))
+    settings, rows = services.settings, _rows(services.settings, demo)
     lines = ["", "  The service is running. Ctrl-C stops it.", ""]
     lines += [f"  {name:<14}{value}" for name, value in rows]
     if demo and settings.console and not settings.exposed:
@@ -188,6 +172,27 @@ def screen(services: Services, demo: Demo | None) -> str:
         ]
         lines += [f"  random for this installation; {kept_keys(settings)} keeps it."]
     return "\n".join([*lines, ""])
+
+
+def _rows(settings: Settings, demo: Demo | None) -> list[tuple[str, str]]:
+    """Where everything is, each with its name."""
+    rows = [
+        ("API", f"{settings.public_url}/v1/"),
+        (
+            "API key",
+            demo.token if demo else f"one from your seed file, or: {COMMANDS} keys create --help",
+        ),
+        ("Mail goes to", email_destination(settings)),
+        ("Texts go to", display_url(settings.sms_transport_url)),
+        ("Data", str(settings.data_dir)),
+    ]
+    if settings.log_file:
+        rows.append(("Log", settings.log_file))
+    if demo:
+        within = f"printed here within {settings.webhook_spacing:g} seconds"
+        receiver = f"http://127.0.0.1:{demo.receiver_port}/events"
+        rows.insert(4, ("Events go to", f"{receiver} (the demo's receiver, {within})"))
+    return rows
 
 
 def _console_link(services: Services) -> str:

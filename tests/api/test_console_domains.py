@@ -88,7 +88,7 @@ def test_a_domain_is_added_checked_and_says_what_is_missing_record_by_record(
     path = add(browser, f" {name.upper()} ")
     page = words(browser.get(path))
     assert "unverified · not checked yet" in page
-    assert "SPF: the servers that send mail for the domain not checked" in page
+    assert "SPF: the servers that send mail for the domain required not checked" in page
     assert "v=spf1 include:spf.service.example ~all" in page
     row = row_of(tenant, name, settings)
     spf, rsa, ed25519, dmarc = row["records"]
@@ -108,7 +108,7 @@ def test_a_domain_is_added_checked_and_says_what_is_missing_record_by_record(
     assert "Published now v=spf1 include:other.example -all" in page
     assert "google-site-verification" not in page
     assert "wrong · Another key is published." in page
-    assert "DMARC: what receivers do with mail that fails the checks right" in page
+    assert "DMARC: what receivers do with mail that fails the checks recommended right" in page
     assert "Sends from this domain are refused" in page
     assert f"{name} unverified spf, dkim" in words(browser.get(PATH))
     names.texts[name] = [spf["value"], "v=spf1 -all"]

@@ -143,6 +143,7 @@ REPEATED: dict[str, Callable[[World], str]] = {
     "accounts delete": after("accounts create {new}", "accounts delete {new} --yes"),
     "keys create": after("keys create backend --level standard"),
     "keys revoke": after("keys create backend --level standard", "keys revoke backend"),
+    "keys restore": after("keys create backend --level standard", "keys revoke backend", "keys restore backend"),
     "domains add": after("domains add {domain}"),
     "domains update": after("domains add {domain} --trust", "domains update {domain} --tracking-host links.{domain}"),
     "domains rotate": after("domains add {domain} --trust --selector s1", "domains rotate {domain} --selector s2"),
@@ -363,6 +364,7 @@ CONSOLE: dict[str, Callable[[World], Form]] = {
     ),
     "keys": console("keys", name="backend", level="standard"),
     "keys/networks": console("keys/networks", networks="192.0.2.0/24 10.0.0.0/8"),
+    "keys/<key_id>/restore": row_form("keys/{}/restore", KEY, "keys revoke backend", show="keys list"),
     "keys/<key_id>/revoke": row_form("keys/{}/revoke", KEY, show="keys create other --level report"),
     "lists": console("lists", name="Customers", field="email"),
     "lists/<list_id>": lambda world: (

@@ -87,7 +87,7 @@ WRITING = {"insert", "update", "delete", "upsert", "insert_new_rows", "insert_ro
 
 AUDITED_COMMANDS = {
     "accounts": ("create", "update", "delete"),
-    "keys": ("create", "rotate", "revoke"),
+    "keys": ("create", "rotate", "revoke", "restore"),
     "domains": ("add", "verify", "update", "rotate", "import-key", "remove-key", "delete"),
     "senders": ("create", "update", "delete"),
     "lists": ("create", "update", "delete", "add-field"),
@@ -154,6 +154,7 @@ AUDITED_ROUTES = {
     "POST /console/senders/<sender_id>/delete",
     "POST /console/keys",
     "POST /console/keys/networks",
+    "POST /console/keys/<key_id>/restore",
     "POST /console/keys/<key_id>/revoke",
     "POST /console/keys/<key_id>/rotate",
     "POST /console/lists",
@@ -343,7 +344,7 @@ def test_every_action_can_happen() -> None:
     texts = {node.value for source in sources() for node in ast.walk(source.tree) if isinstance(node, ast.Constant)}
     kinds = {audited.kind for audited in AUDITED_TABLES.values()}
     noticed = {f"{kind}.{verb}" for kind in kinds for verb in ("created", "updated", "deleted")}
-    verbs = {"key.rotated", "key.revoked", "domain.verified", "automation.paused", "automation.resumed"}
+    verbs = {"key.rotated", "key.revoked", "key.restored", "domain.verified", "automation.paused", "automation.resumed"}
     assert [action for action in ACTIONS if action not in texts | noticed | verbs] == []
 
 
