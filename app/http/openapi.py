@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from textwrap import dedent
 from typing import Any
 
 import orjson
@@ -20,6 +21,7 @@ from marshmallow import Schema
 
 from app.distribution import VERSION
 from app.errors import CATALOGUE, MAX_LISTED_ERRORS
+from app.first_setup.first_send import curl, first_mail
 from app.http.api import PUBLIC, reference, scopes_of
 from app.http.console.navigation import HOME
 from app.http.context import EXTENSION
@@ -238,6 +240,17 @@ INTRODUCTION = (
     "message. Responses may get further properties, and texts such as `reason` further values: ignore what you do not "
     "know."
 )
+FIRST_SEND = """## A first send
+
+Put a key in place of `KEY`, and your own address behind `email`. `Authorize` below takes the same key.
+
+```sh
+{command}
+```
+
+It answers 202 with a uuid. `GET /v1/transactional-sends/` with that uuid shows what became of the message.
+
+## This API"""
 _building = threading.Lock()
 """The collector of the routes is one for all threads."""
 LICENCE = {"name": "MIT", "identifier": "MIT"}
@@ -324,9 +337,15 @@ def _complete_path_parameter(parameter: dict[str, Any]) -> None:
         parameter |= {"schema": ID, "description": f"The id of the {name.removesuffix('_id')}."}
 
 
+def _first_send(settings: Settings) -> str:
+    """A command that sends a mail to somebody, who becomes a contact of the first list."""
+    return dedent(curl(settings.public_url, "KEY", first_mail(1, "you@example.com")))
+
+
 def _add_installation(document: dict[str, Any], settings: Settings) -> None:
     """What depends on the settings of this installation: its address and its limits."""
     document["servers"] = [{"url": settings.public_url, "description": "This service"}]
+    document["info"]["description"] = f"{FIRST_SEND.format(command=_first_send(settings))}\n\n{INTRODUCTION}"
     document["info"]["contact"] = {"name": "Reference of this service", "url": f"{settings.public_url}/docs"}
     schemas = document["components"]["schemas"]
     for schema in ("Send", "Recipient"):

@@ -103,8 +103,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
     "http": (
-        *("accounts", "audit", "console", "csv_files", "db", "infrastructure", "maintenance", "query"),
-        *("resources", "services", "tracking"),
+        *("accounts", "audit", "console", "csv_files", "db", "first_setup", "infrastructure", "maintenance"),
+        *("query", "resources", "services", "tracking"),
     ),
     "seed": (
         *("accounts", "audit", "automations", "contacts", "db", "events", "infrastructure", "lists", "messages"),
