@@ -13,7 +13,7 @@ from app.cli.base import Command, Row, Unavailable, echo, json_option, print_jso
 from app.db.schema import misfit, schema_of
 from app.distribution import COMMAND_LINE
 from app.http.context import services
-from app.infrastructure.metrics import BACKUP_TIME, CLASSES, noted_time
+from app.infrastructure.metrics import BACKUP_TIME, CLASSES, counts_of_host, noted_time
 from app.maintenance.alerts import ALERTS, Finding
 from app.maintenance.figures import Figures, asked_redis, read_figures
 from app.maintenance.findings import are_complete
@@ -82,7 +82,7 @@ def _refusals(overview: Overview) -> list[Row]:
 
 
 def _figures(overview: Overview) -> Row:
-    backup = noted_time(services().settings, BACKUP_TIME, "done")
+    backup = noted_time(counts_of_host(services().settings), BACKUP_TIME, "done")
     age = None if backup is None else max(0.0, round(time.time() - backup, 1))
     return {**status_of(overview.figures), "backup_age_seconds": age}
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, exists, false, func, not_, or_, select
+from sqlalchemy import ColumnElement, String, and_, bindparam, exists, false, func, not_, or_, select
 from sqlalchemy.orm import Session
 
 from app.addresses import normalize_address
 from app.clock import now
 from app.console.queries import NUMBER_SEPARATORS, Pairs
-from app.db.expressions import in_json
+from app.db.expressions import in_json, json_array
 from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order
 from app.db.models import Automation, Group, List, Message, QueueEntry, Recipient, Send, SendPause
+from app.db.prepared import PreparedStatement
 from app.db.public_ids import has_id
 from app.ids import UUID, id_in
 from app.query.conditions import Equals, FilterCondition, Query
@@ -184,7 +186,14 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """The account's messages of a page with the `subject` and the names of the `group`, `message` and `automation` of
     each, its `shown_state` with `until` or `since` when, and the `meaning` of its reason: one statement."""
-    names: dict[str, Any] = {
+    values = {"account_id": account_id, "ids": json_array([item["id"] for item in items])}
+    rows = {row.id: row for row in _about_messages().rows(session, **values)}
+    return [{**item, **_described(item, rows.get(item["id"]), viewer, now())} for item in items]
+
+
+@lru_cache(maxsize=1)
+def _about_messages() -> PreparedStatement:
+    columns: dict[str, Any] = {
         "subject": Send.subject,
         "group": func.nullif(Send.group_name, ""),
         "message": Message.name,
@@ -193,17 +202,16 @@ def rows_of(
         "ready_time": QueueEntry.ready_time,
         "pause_time": SendPause.creation_time,
     }
-    statement: Select[Any] = (
-        select(Recipient.id, *(column.label(name) for name, column in names.items()))
+    ids = bindparam("ids", type_=String)
+    rows = (
+        select(Recipient.id, *(column.label(name) for name, column in columns.items()))
         .join(Send, Send.id == Recipient.send_id)
         .outerjoin(Message, Message.id == Recipient.message_id)
         .outerjoin(Automation, Automation.id == Send.automation_id)
         .outerjoin(QueueEntry, QueueEntry.recipient_id == Recipient.id)
         .outerjoin(SendPause, SendPause.id == QueueEntry.pause_id)
-        .where(Recipient.account_id == account_id, in_json(Recipient.id, [item["id"] for item in items]))
     )
-    rows = {row.id: row for row in session.execute(statement)}
-    return [{**item, **_described(item, rows.get(item["id"]), viewer, now())} for item in items]
+    return PreparedStatement(rows.where(Recipient.account_id == bindparam("account_id"), in_json(Recipient.id, ids)))
 
 
 def _described(item: Mapping[str, Any], row: Any, viewer: Viewer, moment: datetime) -> dict[str, Any]:

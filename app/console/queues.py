@@ -10,17 +10,19 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Row, ScalarSelect, Select, func, select, union_all
+from sqlalchemy import Row, ScalarSelect, Select, String, bindparam, func, select, union_all
 from sqlalchemy.orm import Session, aliased
 
 from app.accounts.find import find_account
 from app.addresses import domain_of
 from app.db.database import Transaction
 from app.db.due import look_at_all
-from app.db.expressions import between_ids, in_json
+from app.db.expressions import between_ids, in_json, json_array
 from app.db.models import Account, Contact, DomainBackoff, QueueEntry, Recipient, RecipientStep
+from app.db.prepared import PreparedStatement
 from app.db.queue import PRIORITIES, QUEUED, SEND_QUEUE
 from app.errors import ServiceError
 from app.ids import existing
@@ -101,13 +103,8 @@ def turn_of(session: Session, account: Account, begin: QueueBegin, moment: datet
 def _turns(session: Session, account_ids: Sequence[int], begin: QueueBegin, moment: datetime) -> Sequence[Turn]:
     """The turns of the accounts, in the order of the ids."""
     in_flight = _in_flight(session, account_ids, begin)
-    columns = (
-        *(_number(priority, moment, later=False).label(priority) for priority in PRIORITIES),
-        *(_number(priority, moment, later=True).label(f"later_{priority}") for priority in PRIORITIES),
-        *(first_due(priority, moment).label(f"first_{priority}") for priority in PRIORITIES),
-    )
-    statement = select(Account.id, Account.name, *columns).where(in_json(Account.id, account_ids))
-    rows = {row.id: row for row in session.execute(statement)}
+    values = {"moment": moment, "account_ids": json_array(account_ids)}
+    rows = {row.id: row for row in _turns_statement().rows(session, **values)}
     turns = []
     for account_id in account_ids:
         if (row := rows.get(account_id)) is None:
@@ -119,23 +116,35 @@ def _turns(session: Session, account_ids: Sequence[int], begin: QueueBegin, mome
     return turns
 
 
-def _entries(priority: str, moment: datetime, *, later: bool) -> Select[Any]:
+@lru_cache(maxsize=1)
+def _turns_statement() -> PreparedStatement:
+    columns = (
+        *(_number(priority, later=False).label(priority) for priority in PRIORITIES),
+        *(_number(priority, later=True).label(f"later_{priority}") for priority in PRIORITIES),
+        *(_first_due(priority).label(f"first_{priority}") for priority in PRIORITIES),
+    )
+    account_ids = bindparam("account_ids", type_=String)
+    return PreparedStatement(select(Account.id, Account.name, *columns).where(in_json(Account.id, account_ids)))
+
+
+def _entries(priority: str, *, later: bool) -> Select[Any]:
     """The entries of the account of the statement around it, in the order of their index."""
     entry = aliased(QueueEntry)
+    moment = bindparam("moment", type_=entry.due_time.type)
     is_due = entry.due_time > moment if later else entry.due_time <= moment
     account_filter = entry.state == QUEUED, entry.account_id == Account.id, entry.priority == PRIORITIES[priority]
     entries = select(entry.due_time).where(*account_filter, is_due).order_by(entry.due_time, entry.recipient_id)
     return entries.correlate(Account)
 
 
-def _number(priority: str, moment: datetime, *, later: bool) -> ScalarSelect[int]:
-    entries = _entries(priority, moment, later=later).limit(MAX_COUNT)
+def _number(priority: str, *, later: bool) -> ScalarSelect[int]:
+    entries = _entries(priority, later=later).limit(MAX_COUNT)
     return select(func.count()).select_from(entries.subquery()).scalar_subquery()
 
 
-def first_due(priority: str, moment: datetime) -> ScalarSelect[Any]:
+def _first_due(priority: str) -> ScalarSelect[Any]:
     """Since when the oldest message of the priority has been due: of the account of the statement around it."""
-    return _entries(priority, moment, later=False).limit(1).scalar_subquery()
+    return _entries(priority, later=False).limit(1).scalar_subquery()
 
 
 def _in_flight(session: Session, account_ids: Collection[int], begin: QueueBegin) -> Mapping[int, int]:

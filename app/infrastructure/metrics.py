@@ -172,19 +172,17 @@ def note_time(settings: Settings, name: str, *labels: str) -> None:
     SharedCounts(settings.data_dir / "metrics", lambda: {key: time.time()}).write_once()
 
 
-def noted_time(settings: Settings, name: str, *labels: str) -> float | None:
-    """When that last happened on this host, in seconds since 1970; None if never."""
+def counts_of_host(settings: Settings) -> list[Counts]:
+    """The counts of all processes of this host."""
+    shared = SharedCounts(settings.data_dir / "metrics", dict) if _shared is None else _shared
+    return [*shared.others(), own_counts()]
+
+
+def noted_time(all_counts: Iterable[Counts], name: str, *labels: str) -> float | None:
+    """When that last happened on this host, by its counts, in seconds since 1970; None if never."""
     key: Key = (name, tuple(zip(DEFINITIONS[name].labels, labels, strict=True)))
-    times = (counts.get(key) for counts in SharedCounts(settings.data_dir / "metrics", dict).others())
+    times = (counts.get(key) for counts in all_counts)
     return max((moment for moment in times if moment is not None), default=None)
-
-
-def recent_growths(settings: Settings, windows: Iterable[int]) -> dict[int, Counts]:
-    """How much the counts of this host have grown in each of these windows, in seconds."""
-    folder = settings.data_dir / "metrics"
-    shared = SharedCounts(folder, dict) if _shared is None else _shared
-    counts = [*shared.others(), own_counts()]
-    return {seconds: RecentCounts(folder).growth(counts, seconds) for seconds in windows}
 
 
 class _Pool:

@@ -66,17 +66,16 @@ class RecentCounts:
                 content = [{"time": moment, **listed_counts(counts)} for moment, counts in samples]
                 replace_content(self._file, {"samples": content})
 
-    def growth(self, all_counts: Iterable[Counts], seconds: float) -> Counts:
-        """How much the counts have grown in the last seconds: since the latest sample that is old enough, or else the
-        oldest. A count that has become smaller was begun anew. Empty without a sample."""
-        now, samples = time.time(), self._samples()
-        before = [counts for moment, counts in samples if moment <= now - seconds][-1:] or [
-            counts for _, counts in samples[:1]
-        ]
-        if not before:
-            return {}
-        grown = {key: (value, before[0].get(key, 0.0)) for key, value in sample_of(all_counts).items()}
-        return {key: value - earlier if value >= earlier else value for key, (value, earlier) in grown.items()}
+    def growths(self, all_counts: Iterable[Counts], windows: Iterable[int]) -> dict[int, Counts]:
+        """How much the counts have grown in each of these windows, in seconds: since the latest sample that is old
+        enough, or else the oldest. A count that has become smaller was begun anew. Empty without a sample."""
+        now, samples, latest = time.time(), self._samples(), sample_of(all_counts)
+        growths = {}
+        for seconds in windows:
+            old_enough = [counts for moment, counts in samples if moment <= now - seconds]
+            if samples:
+                growths[seconds] = _grown(old_enough[-1] if old_enough else samples[0][1], latest)
+        return growths
 
     def _samples(self) -> list[tuple[float, Counts]]:
         samples = read_content(self._file).get("samples")
@@ -84,3 +83,8 @@ class RecentCounts:
             return [(float(sample["time"]), counts_of(sample)) for sample in samples or ()]
         except (AttributeError, KeyError, TypeError, ValueError):
             return []
+
+
+def _grown(before: Counts, latest: Counts) -> Counts:
+    counts = {key: (value, before.get(key, 0.0)) for key, value in latest.items()}
+    return {key: value - earlier if value >= earlier else value for key, (value, earlier) in counts.items()}

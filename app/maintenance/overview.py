@@ -18,7 +18,8 @@ from app.db.models import Account, QueueEntry, RecipientStep
 from app.db.outage import reason
 from app.distribution import COMMAND_LINE
 from app.infrastructure.liveness import host_name
-from app.infrastructure.metrics import BACKUP_TIME, noted_time, recent_growths
+from app.infrastructure.metrics import BACKUP_TIME, counts_of_host, noted_time
+from app.infrastructure.recent_counts import RecentCounts
 from app.infrastructure.shared_counts import SharedCounts
 from app.maintenance.alerts import ALERTS, Finding
 from app.maintenance.figures import Figures, asked_redis, read_figures
@@ -152,10 +153,12 @@ def _on_host(services: Services, figures: Figures) -> HostState:
                 set_aside[dict(labels)["transport"]] += int(value)
     here, beats = host_name(), figures.get("tms_process_heartbeat_age_seconds", {})
     done_here = {alert: metric for alert, (role, *metric) in TIMES.items() if role is None or (role, here) in beats}
-    times = {alert: noted_time(settings, *metric) for alert, metric in done_here.items()}
+    counts = counts_of_host(settings)
+    times = {alert: noted_time(counts, *metric) for alert, metric in done_here.items()}
     ages = {alert: time.time() - noted for alert, noted in times.items() if noted is not None}
     windows = sorted({alert.window for alert in ALERTS.values() if alert.window})
-    return HostState(set_aside, sum(journal_sizes(settings)), recent_growths(settings, windows), ages)
+    growths = RecentCounts(settings.data_dir / "metrics").growths(counts, windows)
+    return HostState(set_aside, sum(journal_sizes(settings)), growths, ages)
 
 
 def notes_on_schema(figures: Figures) -> list[str]:

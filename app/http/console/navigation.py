@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import NamedTuple
+
+from flask import render_template
+from markupsafe import Markup
 
 from app.accounts.sessions import MANAGE, OPERATOR
 
@@ -75,18 +79,26 @@ AREAS = (
 
 
 class Navigation(NamedTuple):
-    """What a page shows of the navigation: the areas, and the page that is open. That is None on a page that belongs to
-    none of the navigation."""
+    """What a page shows of the navigation: the areas with their pages, and the keys that lead to them."""
 
-    areas: Sequence[Area]
-    current: Page | None
-    overview: Page = OVERVIEW
+    bar: Markup
+    keys: Markup
 
 
-def navigation_at(path: str, scopes: Collection[str]) -> Navigation:
-    """The navigation on the page with this path, for somebody with these scopes."""
-    areas = (Area(area.label, [page for page in area.pages if page.scope in scopes]) for area in AREAS)
-    return Navigation([area for area in areas if area.pages], current_page(path))
+def navigation_at(path: str, scopes: tuple[str, ...], account_id: int | None) -> Navigation:
+    """The navigation on the page with this path, for somebody with these scopes who has chosen that account."""
+    page = current_page(path)
+    return _navigation(page, page is not None and page.path == path, scopes, account_id)
+
+
+@lru_cache(maxsize=256)
+def _navigation(current: Page | None, is_open: bool, scopes: tuple[str, ...], account_id: int | None) -> Navigation:
+    """Rendered once for all pages that look the same: it would take a third of the time of a page."""
+    visible = (Area(area.label, [page for page in area.pages if page.scope in scopes]) for area in AREAS)
+    areas = [area for area in visible if area.pages]
+    query = "" if account_id is None else f"?account={account_id}"
+    bar = render_template("console/navigation.html", areas=areas, current=current, is_open=is_open, query=query)
+    return Navigation(Markup(bar), Markup(render_template("console/keys_of_pages.html", areas=areas)))  # noqa: S704
 
 
 def current_page(path: str) -> Page | None:

@@ -154,11 +154,11 @@ def add_headers(response: Response) -> None:
 def page(template: str, status: int = 200, **values: Any) -> Response:
     """An HTML page."""
     who: BrowserSession | None = g.get("signed_in")
-    notice = notices.announced() if who is not None else None
+    notice, chosen = notices.announced() if who is not None else None, g.get("chosen_account")
     context = {
         "signed_in": who,
-        "navigation": navigation_at(request_path(), who.scopes if who is not None else ()),
-        "chosen_account": g.get("chosen_account"),
+        "navigation": None if who is None else navigation_at(request_path(), who.scopes, chosen and chosen.id),
+        "chosen_account": chosen,
         "path": request_path(),
         "here": here(),
         "link": link,

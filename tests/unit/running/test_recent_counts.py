@@ -35,24 +35,24 @@ def written(folder: Path, samples: list[tuple[float, float]]) -> RecentCounts:
     [(60, 1.0), (300, 5.0), (600, 9.0), (86_400, 9.0)],
 )
 def test_a_count_has_grown_since_the_latest_sample_that_is_old_enough_or_the_oldest(
-    tmp_path: Path, seconds: float, growth: float
+    tmp_path: Path, seconds: int, growth: float
 ) -> None:
     counts = written(tmp_path, [(700, 1), (310, 5), (61, 9), (5, 10)])
-    assert counts.growth(errors(10), seconds) == {POOL: growth}
+    assert counts.growths(errors(10), [seconds]) == {seconds: {POOL: growth}}
 
 
 def test_a_count_that_was_begun_anew_has_grown_by_all_of_it(tmp_path: Path) -> None:
-    assert written(tmp_path, [(100, 50)]).growth(errors(3), 60) == {POOL: 3.0}
+    assert written(tmp_path, [(100, 50)]).growths(errors(3), [60]) == {60: {POOL: 3.0}}
 
 
 def test_without_a_sample_nothing_has_grown(tmp_path: Path) -> None:
-    assert RecentCounts(tmp_path).growth(errors(3), 60) == {}
+    assert RecentCounts(tmp_path).growths(errors(3), [60]) == {}
 
 
 @each("content", ["", "[]", "{", '{"samples": 5}', '{"samples": [5]}', '{"samples": [{"time": "x"}]}'])
 def test_a_file_that_this_code_has_not_written_is_no_sample(tmp_path: Path, content: str) -> None:
     (tmp_path / SAMPLES_FILE).write_text(content, "utf-8")
-    assert RecentCounts(tmp_path).growth(errors(3), 60) == {}
+    assert RecentCounts(tmp_path).growths(errors(3), [60]) == {}
 
 
 def test_a_sample_is_due_once_a_minute(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_sample_is_due_once_a_minute(tmp_path: Path) -> None:
     counts.write(errors(3))
     assert not counts.is_due()
     counts.write(errors(9))
-    assert counts.growth(errors(10), 0) == {POOL: 7.0}, "a sample that is not due is not written"
+    assert counts.growths(errors(10), [0]) == {0: {POOL: 7.0}}, "a sample that is not due is not written"
     os.utime(tmp_path / SAMPLES_FILE, (now().timestamp() - 61,) * 2)
     assert counts.is_due()
 
@@ -82,7 +82,7 @@ def test_a_sample_has_the_sums_over_the_labels_that_no_alert_needs(tmp_path: Pat
         {("tms_http_requests_total", (("method", "GET"), ("route", route), ("status", "200"))): 2.0, ("other", ()): 9.0}
         for route in ("/a", "/b")
     ]
-    assert counts.growth(routes, 0) == {("tms_http_requests_total", (("status", "200"),)): 4.0}
+    assert counts.growths(routes, [0]) == {0: {("tms_http_requests_total", (("status", "200"),)): 4.0}}
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_disk(tmp_path: Path) -> None:
