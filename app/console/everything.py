@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.sessions import MANAGE
 from app.addresses import ADDRESS_KINDS, normalize_address
+from app.audit.values import host_of
 from app.console.automations import path_of_automation
 from app.console.domains import PATH as DOMAINS_PATH
 from app.console.groups import path_of_group
@@ -30,13 +31,14 @@ MAX_CONTACTS = 20
 
 
 class SearchedNoun(NamedTuple):
-    """What is searched by its name: the noun, the scope that sees it, the column of its name, and the path of the page
-    of the one with an id."""
+    """What is searched by its name: the noun, the scope that sees it, the column of its name, the path of the page of
+    the one with an id, and what is shown of the name."""
 
     noun: str
     scope: str
     name: Any
     path: Callable[[int], str]
+    shown_name: Callable[[str], str | None] = str
 
 
 class Match(NamedTuple):
@@ -52,7 +54,7 @@ SEARCHED_NOUNS = (
     SearchedNoun("stored message", "message.view", Message.name, lambda id_: f"{STORED_MESSAGES_PATH}/{shown_id(id_)}"),
     SearchedNoun("list", "contact.view", List.name, lambda id_: f"{LISTS_PATH}/{shown_id(id_)}"),
     SearchedNoun("automation", "report.view", Automation.name, path_of_automation),
-    SearchedNoun("webhook", "contact.view", Webhook.url, lambda id_: f"{WEBHOOKS_PATH}/{id_}"),
+    SearchedNoun("webhook", "contact.view", Webhook.url, lambda id_: f"{WEBHOOKS_PATH}/{id_}", host_of),
     SearchedNoun("domain", "contact.view", Domain.name, lambda id_: f"{DOMAINS_PATH}/{id_}"),
     SearchedNoun("sender", "contact.view", SmsSender.address, lambda _: DOMAINS_PATH),
     SearchedNoun("key", MANAGE, ApiKey.name, lambda _: KEYS_PATH),
@@ -66,9 +68,13 @@ def find_by_name(session: Session, account_id: int, text: str, scopes: Collectio
     selects = [_with_text(searched, account_id, text) for searched in nouns]
     if not selects:
         return []
-    paths = {searched.noun: searched.path for searched in nouns}
-    rows = session.execute(union_all(*selects)).all()
-    return [Match(row.noun, row.name, paths[row.noun](row.id)) for row in rows]
+    searched_by_noun = {searched.noun: searched for searched in nouns}
+    matches = []
+    for noun, row_id, stored_name in session.execute(union_all(*selects)):
+        name = searched_by_noun[noun].shown_name(stored_name) or ""
+        if text.casefold() in name.casefold():  # the path of a URL may have a secret, which is found by nobody
+            matches.append(Match(noun, name, searched_by_noun[noun].path(row_id)))
+    return matches
 
 
 def _with_text(searched: SearchedNoun, account_id: int, text: str) -> Select[Any]:

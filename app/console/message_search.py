@@ -27,6 +27,7 @@ from app.db.public_ids import has_id
 from app.ids import UUID, id_in
 from app.query.conditions import Equals, FilterCondition, Query
 from app.query.fields import Filter, FilterType, Resource
+from app.query.parameters import parameter_error
 from app.query.reader import Page
 from app.recipients.collection import OPERATOR_RECIPIENTS, page_recipients
 from app.recipients.conditions import IS_READY
@@ -88,7 +89,9 @@ class TextMeaning:
 
 
 def understand(session: Session, account_id: int, text: str) -> TextMeaning:
-    """What the text means in the account: two lookups by name."""
+    """What the text means in the account: two lookups by name. No name has a NUL, which PostgreSQL refuses."""
+    if "\0" in text:
+        return TextMeaning(text, (), ())
     groups = select(Group.id).where(Group.account_id == account_id, Group.name == text)
     messages = select(Message.id).where(Message.account_id == account_id, Message.name == text)
     return TextMeaning(text, session.scalars(groups).all(), session.scalars(messages.limit(MAX_FOUND)).all())
@@ -114,7 +117,11 @@ def filtered_by(session: Session, account_id: int, pairs: Pairs) -> list[str]:
 
 
 def page_messages(session: Session, account_id: int, query: Query, viewer: Viewer) -> Page:
-    """A page of the account's messages, the newest first, for a query of `resource_for`."""
+    """A page of the account's messages, the newest first, for a query of `resource_for`. Raises
+    `parameter_not_available` for more than one text, each of which would be looked for in all of the newest."""
+    texts = [condition for condition in query.conditions if condition.filter.name == TEXT_FILTER]
+    if len(texts) > 1 or any(len(condition.alternatives) > 1 for condition in texts):
+        raise parameter_error("parameter_not_available", TEXT_FILTER, "text: this page looks for one text at a time.")
     formed_here = [condition for condition in query.conditions if _is_formed_here(condition)]
     others = tuple(condition for condition in query.conditions if condition not in formed_here)
     formed = [_condition_of(session, account_id, condition, viewer) for condition in formed_here]
@@ -146,7 +153,8 @@ def _is_deferred(session: Session, account_id: int) -> ColumnElement[bool]:
 
 def _has_text(session: Session, account_id: int, meaning: TextMeaning, viewer: Viewer) -> ColumnElement[bool]:
     if meaning.is_part:
-        return in_json(Recipient.id, _ids_with(session, account_id, meaning.text, viewer))
+        ids = () if "\0" in meaning.text else _ids_with(session, account_id, meaning.text, viewer)
+        return in_json(Recipient.id, ids)
     named = [
         and_(column.is_not(None), in_json(column, ids))
         for column, ids in ((Recipient.group_id, meaning.groups), (Recipient.message_id, meaning.messages))

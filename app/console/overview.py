@@ -284,6 +284,8 @@ def transport_states(session: Session, settings: Settings, set_aside: Mapping[st
 
 def live_accounts(session: Session, part: str = "") -> Sequence[Row[int, str]]:
     """Accounts that are no test accounts and have that part in their names, in any case, by name, up to `MAX_ROWS`."""
+    if "\0" in part:  # no name has one, and PostgreSQL refuses it
+        return []
     live = select(Account.id, Account.name).where(Account.test_of.is_(None))
     if part:
         live = live.where(Account.name.icontains(part, autoescape=True))

@@ -24,7 +24,7 @@ from blueprints.console.blueprint import blp
 def search() -> Response:
     """What has the text in its name, and the searches of other pages that it is meant for. The uuid of a message leads
     to the message."""
-    text = request.args.get("find", "").strip()[:LONGEST_NAME]
+    text = request.args.get("find", "").replace("\0", "").strip()[:LONGEST_NAME]
     with services().database.read() as session:
         if UUID.fullmatch(text) and _is_message(session, text):
             return goes_to(link(f"{MESSAGES_PATH}/{text}"))

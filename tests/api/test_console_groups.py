@@ -107,6 +107,7 @@ def test_two_groups_are_shown_side_by_side(tenant: Tenant, rows: Rows) -> None:
     by_name = words(browser.get(f"{PATH}/{first}", query_string={"beside": name_of(rows, second)}))
     assert "delivered 5 50.0 % 5 25.0 %" in by_name
     assert f'<option value="{name_of(rows, second)}">' in browser.get(f"{PATH}/{first}").text
+    assert browser.get(f"{PATH}/{first}?beside=%00").status_code == 422
     for wrong, status, text in (
         ("x", 422, "the account has no group 'x'"),
         ("999999999", 422, "the account has no group"),

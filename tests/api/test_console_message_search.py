@@ -92,6 +92,18 @@ def test_the_page_says_what_it_has_understood(tenant: Tenant, addresses: dict[st
     assert "Messages with" not in words(browser.get(f"{PATH}?email={addresses['group']}"))
 
 
+@each("query", ["text:in=a,b", "text=a&text=b"])
+def test_one_text_is_looked_for_at_a_time(tenant: Tenant, query: str) -> None:
+    answer = signed_in(tenant).get(f"{PATH}?{query}")
+    assert (answer.status_code, "text: this page looks for one text at a time." in words(answer)) == (400, True)
+
+
+@each("text", ["%00", "a%00b", "%ff", "%ed%a0%80", "%5C", "%25", "x" * 3000])
+def test_a_text_that_nothing_has_finds_nothing_whatever_it_is(tenant: Tenant, text: str) -> None:
+    assert signed_in(tenant).get(f"{PATH}?text={text}").status_code in (200, 400)
+    assert signed_in(tenant).get(f"{PATH}?find={text}").status_code in (303, 400)
+
+
 def test_a_page_of_one_group_names_it_and_leads_to_all(tenant: Tenant, other_tenant: Tenant, sends: SendsApi) -> None:
     group = sends.send(sends.email(group_name="Invoices")).group
     page = signed_in(tenant).get(f"{PATH}?group_id={group.id}")

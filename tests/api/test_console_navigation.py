@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+from app.clock import this_second
+from app.db.models import Webhook
 from app.http.console.navigation import AREAS, HOME, current_page
 from app.http.console.pages import with_labels
 from tests.support.browser import Browser, linked, operator, signed_in, words
@@ -87,6 +89,15 @@ def test_a_part_of_a_name_finds_everything_that_has_it(tenant: Tenant, sends: Se
     assert matches(linked(tenant), f"{part}_group") == {}, "no character stands for another"
 
 
+def test_a_webhook_is_found_by_its_host_and_never_by_its_path(tenant: Tenant) -> None:
+    moment = this_second()
+    webhook_id = tenant.add(Webhook, url="https://hooks.example/secret-path", creation_time=moment, due_time=moment)
+    browser = signed_in(tenant)
+    assert matches(browser, "HOOKS") == {"hooks.example": f"{HOME}/webhooks/{webhook_id}"}
+    assert matches(browser, "secret-pa") == {}
+    assert "secret-path" not in browser.get(SEARCH, query_string={"find": "hooks"}).text
+
+
 def test_a_search_shows_what_its_reader_may_see(tenant: Tenant) -> None:
     part = unique("owl").replace("-", "")
     tenant.add_list(f"{part} list")
@@ -95,6 +106,14 @@ def test_a_search_shows_what_its_reader_may_see(tenant: Tenant) -> None:
     assert set(matches(signed_in(tenant, "report"), part)) == set()
     assert {"standard", "report"} & {name.split("-")[0] for name in matches(linked(tenant), "standard-")}, "keys"
     assert matches(signed_in(tenant), "standard-") == {}, "a key is no account's link"
+
+
+@each("text", ["%00", "a%00b", "%ff", "%ed%a0%80", "%5C", "%25", "x" * 3000, "", "%20"])
+def test_whatever_is_searched_for_is_answered(tenant: Tenant, text: str) -> None:
+    assert linked(tenant).get(f"{SEARCH}?find={text}").status_code == 200
+    browser = operator(tenant.app)
+    assert browser.get(f"{SEARCH}?find={text}").status_code == 200
+    assert browser.get(f"{HOME}/lists?account_name={text}").status_code == 200
 
 
 def test_a_search_finds_nothing_of_another_account(tenant: Tenant, other_tenant: Tenant) -> None:
