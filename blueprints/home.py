@@ -19,13 +19,12 @@ class Home(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """Leads a browser to the console, or to the reference where the console is off, and a program to the
-        description of the API. Raises `not_found` under a host of an account, whose DNS somebody else may own."""
+        """Leads a browser to the console, or to the reference where the console is off. Raises `not_found` for
+        programs, which it tells where the description of the API is, and under a host of an account, whose DNS somebody
+        else may own."""
         settings = services().settings
         if not settings.is_own_host(request_host()):
             raise ServiceError("not_found")
-        page = HOME if settings.console else "/docs"
-        reads_pages = request.accept_mimetypes.best_match(("application/json", "text/html")) == "text/html"
-        answer = Response(status=302, headers={"Location": page if reads_pages else "/docs/openapi.json"})
-        answer.vary.add("Accept")
-        return answer
+        if request.accept_mimetypes.best_match(("application/json", "text/html")) != "text/html":
+            raise ServiceError("not_found", detail="The API begins at /v1/; /docs/openapi.json describes it.")
+        return Response(status=302, headers={"Location": HOME if settings.console else "/docs", "Vary": "Accept"})
