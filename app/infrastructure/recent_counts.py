@@ -19,6 +19,8 @@ from app.infrastructure.shared_counts import Counts, add, counts_of, listed_coun
 SAMPLES_FILE = "recent.json"
 SAMPLE_SECONDS = 60.0
 """Seconds between two samples."""
+MAX_GAP = 2 * SAMPLE_SECONDS
+"""Seconds by which a sample may be older than the window that begins with it."""
 MAX_SAMPLES = 65
 """Samples that are kept: those of an hour, and some for windows that begin between two of them."""
 KEPT_LABELS: Mapping[str, tuple[str, ...]] = {
@@ -68,13 +70,15 @@ class RecentCounts:
 
     def growths(self, all_counts: Iterable[Counts], windows: Iterable[int]) -> dict[int, Counts]:
         """How much the counts have grown in each of these windows, in seconds: since the latest sample that is old
-        enough, or else the oldest. A count that has become smaller was begun anew. Empty without a sample."""
+        enough, or else the oldest. A count that has become smaller was begun anew. A window has no growth without a
+        sample in it or shortly before it, as after a pause of the service."""
         now, samples, latest = time.time(), self._samples(), sample_of(all_counts)
         growths = {}
         for seconds in windows:
-            old_enough = [counts for moment, counts in samples if moment <= now - seconds]
-            if samples:
-                growths[seconds] = _grown(old_enough[-1] if old_enough else samples[0][1], latest)
+            recent = [sample for sample in samples if sample[0] >= now - seconds - MAX_GAP]
+            old_enough = [counts for moment, counts in recent if moment <= now - seconds]
+            if recent:
+                growths[seconds] = _grown(old_enough[-1] if old_enough else recent[0][1], latest)
         return growths
 
     def _samples(self) -> list[tuple[float, Counts]]:

@@ -41,6 +41,15 @@ def test_a_count_has_grown_since_the_latest_sample_that_is_old_enough_or_the_old
     assert counts.growths(errors(10), [seconds]) == {seconds: {POOL: growth}}
 
 
+def test_a_window_that_began_while_the_service_was_stopped_is_counted_from_its_start_on(tmp_path: Path) -> None:
+    counts = written(tmp_path, [(10_000, 1), (40, 7)])
+    assert counts.growths(errors(10), [300]) == {300: {POOL: 3.0}}
+
+
+def test_after_a_pause_nothing_has_grown_before_the_first_sample(tmp_path: Path) -> None:
+    assert written(tmp_path, [(10_000, 1)]).growths(errors(10), [300]) == {}
+
+
 def test_a_count_that_was_begun_anew_has_grown_by_all_of_it(tmp_path: Path) -> None:
     assert written(tmp_path, [(100, 50)]).growths(errors(3), [60]) == {60: {POOL: 3.0}}
 
