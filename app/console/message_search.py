@@ -16,9 +16,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, String, and_, bindparam, exists, false, func, not_, or_, select
 from sqlalchemy.orm import Session
 
-from app.addresses import normalize_address
 from app.clock import now
-from app.console.queries import NUMBER_SEPARATORS, Pairs
+from app.console.queries import NUMBER_SEPARATORS, Pairs, address_filter
 from app.db.expressions import in_json, json_array
 from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order
 from app.db.models import Automation, Group, List, Message, QueueEntry, Recipient, Send, SendPause
@@ -66,12 +65,10 @@ def text_filter(text: str) -> tuple[str, str]:
     if UUID.fullmatch(text):
         return "uuid", text
     local, at, domain = text.partition("@")
-    if at and local and "." in domain and not set(text) & set(" ,;"):
-        return "email", text
+    is_email = bool(at and local) and "." in domain and not set(text) & set(" ,;")
     digits = text.translate(NUMBER_SEPARATORS)
-    if digits.isascii() and digits.isdigit() and SHORTEST_NUMBER <= len(digits) <= LONGEST_NUMBER:
-        return "mobile", normalize_address("mobile", digits).key
-    return TEXT_FILTER, text
+    is_number = digits.isascii() and digits.isdigit() and SHORTEST_NUMBER <= len(digits) <= LONGEST_NUMBER
+    return address_filter(text) if is_email or is_number else (TEXT_FILTER, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +152,13 @@ def _has_text(session: Session, account_id: int, meaning: TextMeaning, viewer: V
     if meaning.is_part:
         ids = () if "\0" in meaning.text else _ids_with(session, account_id, meaning.text, viewer)
         return in_json(Recipient.id, ids)
-    named = [
-        and_(column.is_not(None), in_json(column, ids))
+    indexed = [
+        IndexedRows(and_(column.is_not(None), in_json(column, ids)), column)
         for column, ids in ((Recipient.group_id, meaning.groups), (Recipient.message_id, meaning.messages))
         if ids
     ]
-    columns = [Recipient.group_id] * bool(meaning.groups) + [Recipient.message_id] * bool(meaning.messages)
-    indexed = [IndexedRows(rows, column) for rows, column in zip(named, columns, strict=True)]
-    return by_index_or_order(session, Recipient.id, Recipient.account_id == account_id, or_(*named), indexed)
+    either = or_(*(named.rows for named in indexed))
+    return by_index_or_order(session, Recipient.id, Recipient.account_id == account_id, either, indexed)
 
 
 def _ids_with(session: Session, account_id: int, text: str, viewer: Viewer) -> Sequence[int]:

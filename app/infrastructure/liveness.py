@@ -42,7 +42,7 @@ def host_name() -> str:
 
 def new_process_name() -> str:
     """A name that no other process has or had."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{host_name()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def process_name() -> str:
@@ -296,7 +296,7 @@ def answering(data_dir: Path, process: Process) -> set[Path]:
 
 
 def _beginning(pid: int) -> str:
-    return f"{socket.gethostname()}-{pid}-"
+    return f"{host_name()}-{pid}-"
 
 
 def databases(data_dir: Path) -> set[str]:
@@ -332,7 +332,7 @@ class Process(NamedTuple):
 def processes(data_dir: Path) -> list[Process]:
     """The running processes of the service on this host, those first that are to be replaced first: containers with
     host names of their own may share the folder. Raises `OSError`."""
-    host_prefix = f"{socket.gethostname()}-"
+    host_prefix = f"{host_name()}-"
     registered = live_processes(data_dir / "processes")
     running = [_process(path) for path in registered if path.name.startswith(host_prefix)]
     return sorted(

@@ -40,7 +40,7 @@ ALERTS: Mapping[str, Alert] = {
     "TmsProcessSilent": Alert(TICKET),
     "TmsSchedulerDoesNotLook": Alert(PAGE, limit=120.0),
     "TmsCleaningLate": Alert(TICKET, limit=10_800.0),
-    "TmsBackupOld": Alert(TICKET, limit=129_600.0, command="backup --help"),
+    "TmsBackupOld": Alert(TICKET, limit=129_600.0),
     "TmsRequestsFail": Alert(PAGE, limit=0.01, window=300),
     "TmsRequestsSlow": Alert(TICKET, limit=1.0, window=600),
     "TmsConnectionsExhausted": Alert(TICKET, window=300),

@@ -84,17 +84,17 @@ def _unreachable(growths: Growths) -> Iterator[Finding]:
 
 def _outcomes(growths: Growths) -> Iterator[Finding]:
     """Of all attempts, those that were deferred or bounced."""
-    for alert, outcome, when in (
-        ("TmsDeferralsHigh", "deferred", "quarter of an hour"),
-        ("TmsBouncesHigh", "bounced", "hour"),
+    for alert, outcome, when, verb in (
+        ("TmsDeferralsHigh", "deferred", "quarter of an hour", "were deferred"),
+        ("TmsBouncesHigh", "bounced", "hour", "bounced"),
     ):
         for type_ in TYPES:
             labels = {"account_class": "live", "type": type_}
             total = _growth(growths, alert, OUTCOMES, **labels)
             number = _growth(growths, alert, OUTCOMES, **labels, outcome=outcome)
             if total > ALERTS[alert].minimum and number / total > ALERTS[alert].limit:
-                words = f"{share(number, total)} of the attempts to send {type_} messages in the last {when} {outcome}"
-                yield Finding(alert, words.replace(" deferred", " were deferred"))
+                words = f"{share(number, total)} of the attempts to send {type_} messages in the last {when} {verb}"
+                yield Finding(alert, words)
 
 
 def _buckets(growths: Growths, alert: str, name: str, **labels: str) -> dict[float, float]:
