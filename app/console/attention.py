@@ -87,7 +87,7 @@ def refusal_attention(refusal: ShownRefusal) -> Attention:
     rank, alert = (URGENT, "TmsRelayRefuses") if refusal.ended_time is None else (SOON, None)
     retrying = shlex.join(refusal.command("retry")) if refusal.bounced else None
     path, query = (MESSAGES_PATH, [*refusal.filters]) if refusal.bounced else (QUEUES_PATH, [])
-    label = "Show the messages that bounced, to send them again" if refusal.bounced else "Show the queue"
+    label = "Show the messages that bounced, to retry them" if refusal.bounced else "Show the queue"
     return Attention(refusal.sentence, rank, path, label, query, refusal.account_id, retrying, alert)
 
 

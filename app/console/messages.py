@@ -180,7 +180,7 @@ def origin_of(session: Session, recipient: Recipient, viewer: Viewer) -> Iterato
 
 
 def _named(label: str, row: Any, row_id: int, path: str) -> Fact:
-    return Fact(label, f"{row_id}, which was deleted") if row is None else Fact(label, row.name or "Unnamed", path)
+    return Fact(label, f"{row_id} (deleted)") if row is None else Fact(label, row.name or "Unnamed", path)
 
 
 def actions_for(findings: Sequence[Finding]) -> list[str]:

@@ -176,6 +176,6 @@ def _rows(session: Session, selects: Sequence[Select[Any]]) -> Sequence[Any]:
 def _delivery(webhook: Webhook, attempt: Any) -> StepDelivery:
     host, path = host_of(webhook.url), f"{PATH}/{webhook.id}"
     if attempt is None:
-        state = "held" if webhook.held_to is not None else "waits"
+        state = "held" if webhook.held_to is not None else "waiting"
         return StepDelivery(host, state, webhook.due_time, path)
     return StepDelivery(host, attempt.outcome, attempt.time, f"{path}/deliveries/{attempt.id}")

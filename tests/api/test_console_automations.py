@@ -225,7 +225,7 @@ def test_a_run_says_where_its_contact_is_why_and_when_next(author: Tenant) -> No
     assert f"Run {run.id} of {ann['email']}" in page
     assert f"At the step two days : waits 2 days. The next step is due at {due} ." in page
     assert "hello" in page
-    assert "send: done · show the message" in page
+    assert "send: done · View message" in page
     assert f"/contacts/{ann['id']}" in answer.text
     assert "End the run" not in page
 

@@ -165,7 +165,7 @@ def test_a_message_of_a_deleted_stored_message_says_so(tenant: Tenant, sends: Se
     uuid = send(sends, new_email(), message_id=message_id, **stored)
     with tenant.services.database.write() as transaction:
         transaction.delete(transaction.get_one(Message, message_id))
-    assert f"Stored message {message_id}, which was deleted" in words(signed_in(tenant).get(f"{PATH}/{uuid}"))
+    assert f"Stored message {message_id} (deleted)" in words(signed_in(tenant).get(f"{PATH}/{uuid}"))
     assert "Gone soon" not in signed_in(tenant).get(PATH).text
 
 

@@ -143,7 +143,7 @@ def test_a_message_says_why_it_failed_and_is_solved_in_place(tenant: Tenant, sen
     page = words(browser.get(f"{PATH}/{uuid}"))
     assert "because its address was blocked" in page
     assert "Unblock address Resubscribe address" in page
-    assert "Send again" not in page
+    assert "Retry" not in page
     assert "suppressions unblock" not in page, "a tenant has no command line"
     assert f"suppressions unblock {address}" in words(operator(tenant.app).get(f"{PATH}/{uuid}"))
     refused = browser.post(f"{PATH}/{uuid}/retry")
@@ -154,7 +154,7 @@ def test_a_message_says_why_it_failed_and_is_solved_in_place(tenant: Tenant, sen
     with tenant.services.database.read() as session:
         for model in (BlockedAddress, Unsubscriber):
             assert session.scalars(select(model).where(model.account_id == tenant.id)).all() == []
-    assert "Nothing blocks it now. Send it again: Send again" in words(browser.get(f"{PATH}/{uuid}"))
+    assert "Nothing blocks it now. Retry it: Retry" in words(browser.get(f"{PATH}/{uuid}"))
     assert browser.post(f"{PATH}/{uuid}/retry").status_code == 303
     page = words(browser.get(f"{PATH}/{uuid}"))
     assert "queued" in page

@@ -41,5 +41,5 @@ def test_an_automation_is_paused_and_a_run_says_why_it_waits(watched: WatchedPag
     expect(state).to_have_text("active")
     wait_until(lambda: is_in_state("ended"), "the run ends")
     run.get_by_role("link").click()
-    page.get_by_role("link", name="the message").click()
+    page.get_by_role("link", name="View message").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(address)

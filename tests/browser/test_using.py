@@ -141,7 +141,7 @@ def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Wa
     page.get_by_role("button", name="Unblock address").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Unblock xena@example.com?")
     page.get_by_role("button", name="Unblock address").click()
-    page.get_by_role("button", name="Send again").click()
+    page.get_by_role("button", name="Retry").click()
     wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
     expect(page.locator(".title .state")).to_have_text("delivered", timeout=30_000)
 

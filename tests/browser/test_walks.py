@@ -44,7 +44,7 @@ def test_a_message_is_found_by_a_part_of_its_address_and_sent_again(
     expect(row).to_contain_text("Your booking")
     expect(row).to_contain_text("server accepts no mail now")
     row.get_by_role("link", name=address).click()
-    page.get_by_role("button", name="Send again").click()
+    page.get_by_role("button", name="Retry").click()
     expect(page.get_by_role("status")).to_have_text("The message is queued again.")
     wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
     assert watched.faults == []
@@ -66,7 +66,7 @@ def test_a_relay_that_refuses_everything_is_found_and_repaired_from_the_overview
     expect(attention).to_contain_text(f"with: {REFUSED}", timeout=60_000)
     expect(page.get_by_role("main")).not_to_contain_text("All is well.")
     assert faults_of(watched, "an overview with findings") == []
-    attention.get_by_role("link", name="Show the messages that bounced, to send them again").click()
+    attention.get_by_role("link", name="Show the messages that bounced, to retry them").click()
     page.get_by_role("button", name="Retry all matching messages").click()
     page.get_by_role("button", name="Retry ").click()
     expect(page.get_by_role("region", name="Progress")).to_contain_text("The action is complete.", timeout=90_000)

@@ -164,7 +164,7 @@ def test_a_deleted_contact_cannot_be_retried(bare: Cli, rows: Rows, tenant: Tena
     rows.change([recipient_id], state="failed", reason="contact_deleted")
     explained = bare.json("sends", "explain", uuid)
     assert "The contact 987654321 has been deleted." in texts(explained)
-    assert "It cannot be sent again" in texts(explained)
+    assert "It cannot be retried" in texts(explained)
     assert commands(explained) == []
 
 

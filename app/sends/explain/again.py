@@ -30,15 +30,15 @@ def sending_again(
     refusal = would_refuse(session, [recipient.id], RETRYABLE).get(recipient.id)
     if refusal is not None and refusal.reason is not RefusalReason.BLOCKED:
         further = "" if NEW_SEND in refusal.detail else f"; {NEW_SEND}"
-        yield Finding(f"It cannot be sent again: {refusal.detail}{further}.")
+        yield Finding(f"It cannot be retried: {refusal.detail}{further}.")
     elif why := _unsendable(session, settings, recipient):
         yield Finding(f"A retry would fail again: {why}. Fix this first, or {NEW_SEND}.")
     elif state is RecipientState.UNCERTAIN:
-        text = "If the log of the relay shows that the relay never got it, send it at once:"
+        text = "If the log of the relay shows that the relay never got it, retry it now:"
         yield Finding(text, [("sends", "retry", recipient.uuid)])
     else:
-        when = "After you have fixed this, send" if is_hindered else "Nothing blocks it now. Send"
-        yield Finding(f"{when} it again:", [("sends", "retry", recipient.uuid)])
+        when = "After you have fixed this, retry" if is_hindered else "Nothing blocks it now. Retry"
+        yield Finding(f"{when} it:", [("sends", "retry", recipient.uuid)])
 
 
 def _unsendable(session: Session, settings: Settings, recipient: Recipient) -> str | None:

@@ -89,7 +89,7 @@ def explain_recipient(session: Session, recipient: Recipient, settings: Settings
 
 def _forgotten(step: RecipientStep, state: RecipientState) -> Finding:
     text = f"Its recipient was forgotten at {at(step.time)}: the address and all texts were removed. It is {state}."
-    return Finding(text if state in ARRIVED_STATES else f"{text} It cannot be sent again.")
+    return Finding(text if state in ARRIVED_STATES else f"{text} It cannot be retried.")
 
 
 def _route(
@@ -147,7 +147,7 @@ def _waiting(recipient: Recipient, entry: QueueEntry, last: RecipientStep | None
     moment, due = now(), entry.ready_time
     is_late = moment - due > LATE_AFTER
     commands = [("status",)] if is_late else []
-    late = " No sender has taken it yet. Check that workers are running." if is_late else ""
+    late = " No worker has taken it yet. Check that workers are running." if is_late else ""
     if last is not None and last.step == TimelineStep.DEFERRED:
         end = recipient.creation_time + timedelta(seconds=period)
         text = f"It was deferred at {at(last.time)}, in attempt {entry.attempts}{said}"
@@ -158,7 +158,7 @@ def _waiting(recipient: Recipient, entry: QueueEntry, last: RecipientStep | None
     before = "no attempt has failed" if last is None else f"it {last.step} at {at(last.time)}, and was queued again"
     if due > moment:
         return Finding(f"It is deferred until {at(due)}. This does not count as an attempt; {before}.")
-    return Finding(f"It has been waiting for a sender since {at(due)}; {before}.{late}", commands)
+    return Finding(f"It has been due since {at(due)}; {before}.{late}", commands)
 
 
 def _put_off(last: RecipientStep, route: Route) -> Iterator[Finding]:
@@ -177,9 +177,9 @@ def _put_off(last: RecipientStep, route: Route) -> Iterator[Finding]:
 def _sending(entry: QueueEntry) -> Finding:
     until = at(entry.lease_time)
     if entry.lease_time is not None and now() - entry.lease_time > LATE_AFTER:
-        text = f"A sender had it until {until}, but has not reported a result. Another sender queues it again. Check "
+        text = f"A worker had it until {until}, but has not reported a result. Another worker queues it again. Check "
         return Finding(f"{text}that workers are running.", [("status",)])
-    return Finding(f"A sender is transmitting it now. If the sender has died, it is queued again at {until}.")
+    return Finding(f"A worker is sending it now. If the worker has died, it is queued again at {until}.")
 
 
 def _uncertain(entry: QueueEntry) -> Finding:
@@ -215,7 +215,7 @@ def _delivered(recipient: Recipient, said: str) -> Iterator[Finding]:
     if recipient.first_open_time is not None:
         yield Finding(f"It was opened at {at(recipient.first_open_time)}.")
     elif recipient.complaint_time is None:
-        yield Finding("Its fate after that is unknown. Check the log of that mail server, or the spam folder.")
+        yield Finding("What happened after that is unknown. Check the log of that mail server, or the spam folder.")
     if recipient.complaint_time is not None:
         yield Finding(f"It was reported as spam at {at(recipient.complaint_time)}, which blocks the address.")
 
