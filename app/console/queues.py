@@ -157,7 +157,7 @@ def _in_flight(session: Session, account_ids: Collection[int], begin: QueueBegin
 
 
 def switch_transport(transaction: Transaction, services: Services, name: str, *, enabled: bool) -> None:
-    """Pauses a transport, or lets it go on. Raises `ServiceError` (`invalid_id`) for one that has no row."""
+    """Enables a transport, or disables it. Raises `ServiceError` (`invalid_id`) for one that has no row."""
     transport = find_transport(transaction, name)
     update_transport(transaction, services.settings.secret_keys, transport, {"enabled": enabled})
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
@@ -187,14 +187,12 @@ def add_pause(transaction: Transaction, account_id: int | None, form: PauseForm)
     """Pauses it for the account; without an id for the one that the form names, and if it names none, for all. Raises
     what `subject_of` and `pause` raise, and `invalid_string` for a form that says two things."""
     if form.kind not in KINDS:
-        raise ServiceError(
-            "invalid_string", field="kind", detail="Choose what to pause: an account, a list or a domain."
-        )
+        raise ServiceError("invalid_string", detail="Choose what to pause: an account, a list or a domain.")
     if form.kind == "account" and form.of:
         detail = f"To pause all messages of the account, leave out {form.of}. Otherwise, choose a list or a domain."
-        raise ServiceError("invalid_string", field="of", detail=detail)
+        raise ServiceError("invalid_string", detail=detail)
     if form.kind != "account" and not form.of:
-        raise ServiceError("not_empty", field="of", detail=f"Name the {form.kind}.")
+        raise ServiceError("not_empty", detail=f"Enter the {form.kind}.")
     account: Account | None = None
     if account_id is not None:
         account = existing(transaction.get(Account, account_id), "account", account_id)
@@ -215,7 +213,7 @@ def end_pause(transaction: Transaction, services: Services, account_id: int | No
 
 def _named_account(transaction: Transaction, name: str) -> Account:
     if not name:
-        raise ServiceError("not_empty", field="account", detail="Name the account.")
+        raise ServiceError("not_empty", detail="Enter the account.")
     return find_account(transaction, name)
 
 

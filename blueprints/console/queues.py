@@ -1,4 +1,4 @@
-"""The send queue: whose turn it is, what waits for its next try, and which transports are paused
+"""The send queue: whose turn it is, what waits for its next try, and which transports are disabled
 (docs/console-messages.md#queues).
 """
 
@@ -54,16 +54,16 @@ def queues(error: ServiceError | None = None, **_parts: str) -> Response:
 
 @blp.changes("/queues/transports/<transport_name>", OPERATOR, refused=lambda error, **_: _installation_page(error))
 def switch(transaction: Transaction, transport_name: str) -> Done:
-    """Does with a transport what the field `enabled` says: `0` pauses it, `1` lets it go on."""
+    """Does with a transport what the field `enabled` says: `0` disables it, `1` enables it."""
     enabled = request.form.get("enabled", "")
     if enabled not in ("0", "1"):
         raise ServiceError("invalid_string", field="enabled", detail=f"enabled: {enabled!r} is neither 0 nor 1.")
     switch_transport(transaction, services(), transport_name, enabled=enabled == "1")
     return Done(
         PATH,
-        f"{transport_name} is not paused any more."
+        f"{transport_name} was enabled."
         if enabled == "1"
-        else f"{transport_name} is paused. Its messages wait.",
+        else f"{transport_name} was disabled. It gets no more messages.",
     )
 
 
@@ -71,14 +71,14 @@ def switch(transaction: Transaction, transport_name: str) -> Done:
 def pause(transaction: Transaction) -> Done:
     """Pauses what the form says, of the account; for operators of the one that `account` or the form names."""
     add_pause(transaction, chosen_account_id(), _form())
-    return Done(link(PATH), "The pause has begun.")
+    return Done(link(PATH), "Sending was paused.")
 
 
 @blp.changes("/queues/pauses/<pause_id>/end", MANAGE)
 def end(transaction: Transaction, pause_id: str) -> Done:
     """Ends a pause."""
     end_pause(transaction, services(), chosen_account_id(), path_id(pause_id))
-    return Done(link(PATH), "The pause has ended.")
+    return Done(link(PATH), "Sending was resumed.")
 
 
 def _form() -> PauseForm:

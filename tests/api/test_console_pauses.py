@@ -52,9 +52,9 @@ def test_an_account_pauses_and_goes_on(tenant: Tenant) -> None:
     assert "wrong &lt;b&gt;prices&lt;/b&gt;" in page.text
     told = browser.get(f"/console/messages/{rows.recipient(message).uuid}")
     assert "paused" in words(told)
-    assert f"The list {name} is paused since" in words(told)
+    assert f"The list {name} has been paused since" in words(told)
     assert f'href="{PATH}"' in told.text
-    assert f"The list {name} is paused since" in words(browser.get("/console"))
+    assert f"The list {name} has been paused since" in words(browser.get("/console"))
     assert browser.post(f"{PAUSES}/{pause_id}/end").headers["Location"] == PATH
     assert "resumed" in words(browser.get(PATH))
     assert browser.post(f"{PAUSES}/{pause_id}/end").status_code == 404
@@ -68,7 +68,7 @@ def test_an_account_pauses_and_goes_on(tenant: Tenant) -> None:
 def test_only_who_sees_contacts_sees_why_something_is_paused(tenant: Tenant, level: str, is_seen: bool) -> None:
     paused(tenant, tenant.id)
     overview = words(signed_in(tenant, level).get("/console"))
-    assert "The account is paused since" in overview
+    assert "The account has been paused since" in overview
     assert ("wrong prices" in overview) is is_seen
 
 
@@ -92,7 +92,7 @@ def test_operators_pause_any_account_and_a_domain_for_all(tenant: Tenant) -> Non
     ("form", "said"),
     [
         ({}, "Choose what to pause"),
-        ({"kind": "list"}, "Name the list."),
+        ({"kind": "list"}, "Enter the list."),
         ({"kind": "list", "of": "nothing <i>"}, "the account has no list"),
         ({"kind": "domain", "of": "people"}, "is not a domain name"),
         ({"kind": "account", "of": "people.example"}, "To pause all messages of the account, leave out people"),

@@ -63,9 +63,9 @@ def test_an_account_sees_what_it_has_left(tenant: Tenant, rows: Rows) -> None:
     sending = rows.add_send(["d@one.example"], due_in=-5)
     rows.change(sending, state="sending", worker="w", lease_time=now() + timedelta(seconds=60))
     page = words(signed_in(tenant).get(PATH))
-    assert re.search(r"Due 3, the oldest for 1 min 3\d s High priority 1 of them In flight 1 Later 0", page)
+    assert re.search(r"Due 3, the oldest for 1 min 3\d s High priority 1 of them In flight 1 Due later 0", page)
     assert "No messages are deferred." in page
-    assert "No domain is backed off." in page
+    assert "No domain back-offs." in page
 
 
 def test_deferred_messages_are_shown_by_domain_with_the_reason_and_the_next_try(tenant: Tenant, rows: Rows) -> None:
@@ -102,7 +102,7 @@ def test_operators_see_whose_turn_it_is(tenant: Tenant, other_tenant: Tenant) ->
     second = re.search(rf"{other_tenant.name} 1 1 1 d (\d+ s )?0 0", page)
     assert second, "a slow machine shows a second more"
     assert first < second.start(), "who has waited for longest comes first"
-    assert re.search(r"a worker takes the same number of messages from each account with due messages", page)
+    assert re.search(r"workers take the same number of messages from each account", page)
 
 
 def test_the_figures_of_the_installation_are_shown(tenant: Tenant, rows: Rows) -> None:
@@ -124,7 +124,7 @@ def transport(tenant: Tenant) -> Iterator[str]:
         delete_transport(transaction, find_transport(transaction, name))
 
 
-def test_operators_pause_a_transport_and_let_it_go_on(tenant: Tenant, transport: str) -> None:
+def test_operators_disable_a_transport_and_enable_it(tenant: Tenant, transport: str) -> None:
     browser, path = operator(tenant.app), f"{PATH}/transports/{transport}"
 
     def is_enabled() -> bool:
@@ -143,7 +143,7 @@ def test_operators_pause_a_transport_and_let_it_go_on(tenant: Tenant, transport:
     assert [entry.action for entry in entries] == ["transport.created", "transport.updated", "transport.updated"]
 
 
-def test_what_is_no_named_transport_cannot_be_paused(tenant: Tenant) -> None:
+def test_what_is_no_named_transport_cannot_be_disabled(tenant: Tenant) -> None:
     browser = operator(tenant.app)
     for name in ("default", unique("no").lower(), "<b>", "%00"):
         answer = browser.post(f"{PATH}/transports/{name}", enabled="0")
@@ -167,7 +167,7 @@ def test_an_account_sees_nothing_of_another(tenant: Tenant, other_tenant: Tenant
     other_tenant.add(DomainBackoff, sender_domain=other_tenant.domain, domain="w.example", failures=5, until_time=until)
     for path in (PATH, f"{PATH}?account={other_tenant.id}"):
         page = words(signed_in(tenant).get(path))
-        assert "Due 0 High priority 0 of them In flight 0 Later 0" in page
+        assert "Due 0 High priority 0 of them In flight 0 Due later 0" in page
         assert not [text for text in ("secret.example", BUSY, "w.example", other_tenant.name) if text in page]
 
 

@@ -140,16 +140,16 @@ def test_explaining_names_the_pause_and_the_command_that_goes_on(rows: Rows, cli
     assert explained["state"] == "paused"
     texts = [finding["text"] for finding in explained["findings"]]
     assert texts[0].startswith("It is paused. It was due at")
-    assert texts[1].startswith("The list Customers is paused since")
+    assert texts[1].startswith("The list Customers has been paused since")
     assert "(wrong prices)" in texts[1]
-    assert texts[2].startswith("Mail of all accounts to people.example is paused since")
+    assert texts[2].startswith("Mail of all accounts to people.example has been paused since")
     assert "they asked" not in texts[2]
     commands = [finding["commands"] for finding in explained["findings"]]
     assert commands[1][0].endswith(f"sends resume --account {cli.account} --list Customers")
     assert commands[2][0].endswith("sends resume --everywhere --domain people.example")
     told = cli.text("sends", "explain", "bob@people.example")
     assert "A new message would be affected by this:" in told
-    assert "Mail of all accounts to people.example is paused" in told
+    assert "Mail of all accounts to people.example has been paused" in told
     assert "Customers" not in told, "an address is in no list"
 
 

@@ -419,7 +419,7 @@ CASES: dict[str, Case] = {
         "sends only to the list Others",
         named=1,
     ),
-    WaitReason.PAUSE: Case(after(lambda walk, _: walk.cli.text("sends", "pause")), "is paused since", named=1),
+    WaitReason.PAUSE: Case(after(lambda walk, _: walk.cli.text("sends", "pause")), "has been paused since", named=1),
     WaitReason.RELAY: Case(after(refuse_everything), "has refused all messages of", named=1, repair=relay_accepts),
     WaitReason.DOMAIN_BACKOFF: Case(after(add_backoff), "This domain back-off ends by itself", repair=end_backoff),
     WaitReason.RATE_LIMIT: Case(

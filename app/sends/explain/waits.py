@@ -91,7 +91,7 @@ def paused_words(pause: ShownPause, *, in_full: bool = True) -> str:
     """What is paused, and in full why and by whom, which is not for accounts to know where it is the operator's
     matter."""
     since = pause.since if in_full and not pause.is_everywhere else f"since {at(pause.creation_time)}"
-    return f"{pause.subject[0].upper()}{pause.subject[1:]} is paused {since}: messages wait until it is resumed."
+    return f"{pause.subject[0].upper()}{pause.subject[1:]} has been paused {since}: messages wait until it is resumed."
 
 
 def _paused(session: Session, route: Route) -> Iterator[Finding]:
