@@ -30,9 +30,10 @@ SENDING_SCOPES = ("send.email", "send.sms")
 
 
 class ActionWords(NamedTuple):
-    """What a kind of action does and has done, in words, the page whose query an action of it has, and the scopes of
-    which one is needed to ask for it and to cancel it."""
+    """What a kind of action is called, what it does to how many, and what it has done, in words, the page whose query
+    an action of it has, and the scopes of which one is needed to ask for it and to cancel it."""
 
+    name: str
     does: str
     done: str
     path: str
@@ -40,11 +41,11 @@ class ActionWords(NamedTuple):
 
 
 ACTION_WORDS: Mapping[str, ActionWords] = {
-    RETRY.name: ActionWords("Retry", "Retried", MESSAGES_PATH),
-    RELEASE.name: ActionWords("Release", "Released", HELD_PATH),
-    DROP_AS_SENT.name: ActionWords("End as sent:", "Ended as sent", HELD_PATH),
-    DROP_AS_FAILED.name: ActionWords("End as failed:", "Ended as failed", HELD_PATH),
-    UNBLOCK.name: ActionWords("Unblock", "Unblocked", SUPPRESSIONS_PATH, ("contact.update",)),
+    RETRY.name: ActionWords("Retry", "Retry {}", "Retried", MESSAGES_PATH),
+    RELEASE.name: ActionWords("Release", "Release {}", "Released", HELD_PATH),
+    DROP_AS_SENT.name: ActionWords("End as sent", "End {} as sent", "Ended as sent", HELD_PATH),
+    DROP_AS_FAILED.name: ActionWords("End as failed", "End {} as failed", "Ended as failed", HELD_PATH),
+    UNBLOCK.name: ActionWords("Unblock", "Unblock {}", "Unblocked", SUPPRESSIONS_PATH, ("contact.update",)),
 }
 
 

@@ -1,4 +1,4 @@
-"""Bulk actions: previewing one, asking for it, undoing it, and its progress (docs/console-messages.md#bulk-actions)."""
+"""Bulk actions: previewing one, asking for it, cancelling it, its progress (docs/console-messages.md#bulk-actions)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ SEARCH = Search(
     columns=(
         *("id", "creation_time", "action", "query", "asked_by", "state", "messages", "done", "due_time", "end_time"),
     ),
-    context=lambda: {"states": STATES, "renewed": RENEWAL_SECONDS},
+    context=lambda: {"states": STATES, "names": ACTION_WORDS, "renewed": RENEWAL_SECONDS},
     page_context=lambda _, search_page: {"is_live": any(item["end_time"] is None for item in search_page.items)},
 )
 blp.searches(SEARCH, "contact.view")

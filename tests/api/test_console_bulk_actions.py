@@ -1,4 +1,4 @@
-"""Bulk actions in the console: preview, asking, undoing, progress; and the file with all that a search finds
+"""Bulk actions in the console: preview, asking, cancelling, progress; and the file with all that a search finds
 (docs/console-messages.md#bulk-actions)."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def asked(browser: Browser, query: str = "state=failed") -> str:
 
 
 def make_due(tenant: Tenant) -> None:
-    """Makes every bulk action of the account due, as if the time to undo it had passed."""
+    """Makes every bulk action of the account due, as if the time to cancel it had passed."""
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
 
@@ -63,7 +63,7 @@ def acts(tenant: Tenant) -> list[tuple[str, str, str | None, dict[str, int]]]:
         return [(entry.action, entry.actor, entry.via, entry.counts) for entry in entries]
 
 
-def test_all_that_a_search_shows_is_previewed_undone_and_retried(tenant: Tenant, rows: Rows) -> None:
+def test_all_that_a_search_shows_is_previewed_cancelled_and_retried(tenant: Tenant, rows: Rows) -> None:
     ids = failed(rows, "ann@example.com", "bob@example.com", "dead@example.com")
     tenant.add(BlockedAddress, kind="email", address="dead@example.com", reason="hard", creation_time=this_second())
     browser = signed_in(tenant)
@@ -82,11 +82,11 @@ def test_all_that_a_search_shows_is_previewed_undone_and_retried(tenant: Tenant,
     waiting = browser.get(first)
     assert re.search(r"This action starts in \d+ seconds?\. Nothing has been done yet\.", words(waiting))
     assert 'hx-trigger="every 2s"' in waiting.text
-    assert "Undo" in words(waiting)
+    assert "Cancel action" in words(waiting)
     assert browser.post(f"{first}/cancel").headers["Location"] == first
-    undone = browser.get(first)
-    assert "The action was undone before it started. Nothing was changed." in words(undone)
-    assert "hx-trigger" not in undone.text
+    cancelled = browser.get(first)
+    assert "The action was cancelled before it started. Nothing was changed." in words(cancelled)
+    assert "hx-trigger" not in cancelled.text
     again = browser.post(f"{first}/cancel")
     assert (again.status_code, "has ended: it is cancelled" in words(again)) == (409, True)
     second = asked(browser)
@@ -97,7 +97,7 @@ def test_all_that_a_search_shows_is_previewed_undone_and_retried(tenant: Tenant,
     assert "The action is complete." in done
     assert "Retried 2" in done
     assert "Left out 1: the address is blocked" in done
-    assert "Undo" not in done
+    assert "Cancel action" not in done
     assert rows.states(ids) == ["queued", "queued", "failed"]
     key = next(actor for action, actor, *_ in acts(tenant) if action == "bulk_action.asked")
     asked_via, cancel_via = f"POST {PATH}", f"POST {PATH}/<action_id>/cancel"
@@ -148,7 +148,7 @@ def test_an_action_that_would_do_nothing_is_not_offered(tenant: Tenant, rows: Ro
     assert 'name="query"' not in page.text
 
 
-def test_an_action_that_runs_shows_how_far_it_has_come_and_can_be_stopped(
+def test_an_action_that_runs_shows_how_far_it_has_come_and_can_be_cancelled(
     tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.db.write_turns.FIRST_ROWS", 20)
@@ -161,9 +161,9 @@ def test_an_action_that_runs_shows_how_far_it_has_come_and_can_be_stopped(
     assert "20 of 30 processed." in words(page)
     assert '<progress value="20" max="30"' in page.text
     assert browser.post(f"{path}/cancel").status_code == 303
-    stopped = words(browser.get(path))
-    assert "The action was stopped. The rest is unchanged." in stopped
-    assert "Retried 20" in stopped
+    cancelled = words(browser.get(path))
+    assert "The action was cancelled. The rest is unchanged." in cancelled
+    assert "Retried 20" in cancelled
 
 
 @each("query", ["", "email=ann@example.com", "state=delivered", "state=failed&email=ann@example.com", "colour=red"])

@@ -69,7 +69,7 @@ def test_a_blind_reader_sends_a_message_and_finds_why_it_failed(signed_in: Watch
     expect(outcome).to_contain_text("nobody of that name lives here", timeout=30_000)
 
 
-def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: WatchedPage) -> None:
+def test_all_that_a_search_shows_is_retried_cancelled_and_retried_again(signed_in: WatchedPage) -> None:
     console, page, address = signed_in.console, signed_in.page, "again@customers.example"
     console.relay.reply(address, REFUSAL)
     uuid = console.send(address, group_name="Tried again")
@@ -85,16 +85,16 @@ def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: 
     expect(page.get_by_text("Only messages of the group “Tried again”.")).to_be_visible()
     page.get_by_label("State").select_option("bounced")
     page.get_by_role("button", name="Search").click()
-    for is_undone in (True, False):
+    for is_cancelled in (True, False):
         page.get_by_role("button", name="Retry all matching messages").click()
         expect(page.get_by_role("row", name=address)).to_contain_text("retried")
         assert faults_of(signed_in, page.url) == []
         page.get_by_role("button", name="Retry 1 message").click()
         outcome = page.get_by_role("region", name="Progress")
         expect(outcome).to_contain_text("This action starts in")
-        if is_undone:
-            page.get_by_role("button", name="Undo").click()
-            expect(outcome).to_contain_text("The action was undone before it started. Nothing was changed.")
+        if is_cancelled:
+            page.get_by_role("button", name="Cancel action").click()
+            expect(outcome).to_contain_text("The action was cancelled before it started. Nothing was changed.")
             assert console.state(uuid) == "bounced"
             page.get_by_role("link", name="state=bounced").click()
     page.evaluate("window.stayed = true")
