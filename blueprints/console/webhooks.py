@@ -121,7 +121,7 @@ def deliveries_file(webhook_id: str) -> Response:
 def test(transaction: Transaction, webhook_id: str) -> Done:
     """Sends a webhook a test event."""
     send_test(transaction, _webhook(transaction, webhook_id))
-    return Done(_path(webhook_id), "A test event is on its way.")
+    return Done(_path(webhook_id), "A test event was queued.")
 
 
 @blp.changes("/webhooks/<webhook_id>/check", MANAGE, refused=webhook)
@@ -137,7 +137,7 @@ def check(transaction: Transaction, webhook_id: str) -> Done:
 def replay(transaction: Transaction, webhook_id: str) -> Done:
     """Sends again what a webhook was sent since the time of the form."""
     replay_webhook(transaction, _webhook(transaction, webhook_id), time_of(form_texts("since")["since"]))
-    return Done(_path(webhook_id), "The events since then are sent again.")
+    return Done(_path(webhook_id), "The events since then were queued again.")
 
 
 @blp.changes("/webhooks/<webhook_id>/choice", MANAGE, refused=webhook)
@@ -147,7 +147,7 @@ def choose(transaction: Transaction, webhook_id: str) -> Done:
     choose_events(
         transaction, webhook, request.form.getlist("event") or None, _chosen_lists(transaction, webhook.account_id)
     )
-    return Done(_path(webhook_id), "The choice was saved.")
+    return Done(_path(webhook_id), "The webhook was saved.")
 
 
 @blp.changes("/webhooks/<webhook_id>/rotate", MANAGE, refused=webhook)
@@ -225,7 +225,7 @@ def send_again(transaction: Transaction, webhook_id: str, delivery_id: str) -> D
     """Sends the events of a delivery to the same webhook again, behind those that wait."""
     state, attempt = _delivery(transaction, webhook_id, delivery_id)
     redeliver(transaction, attempt)
-    return Done(state.path, "The events are sent again.")
+    return Done(state.path, "The events were queued again.")
 
 
 def _delivery(

@@ -41,7 +41,7 @@ def test_a_webhook_that_fails_is_seen_mended_and_replayed(watched: WatchedPage) 
         row_of(watched).get_by_role("link", name=HOST).click()
         deliveries = page.get_by_role("region", name="Deliveries")
         deliveries.get_by_role("row").last.get_by_role("link").click()
-        answer = page.get_by_role("region", name="Answer")
+        answer = page.get_by_role("region", name="Response")
         expect(answer).to_contain_text("500")
         expect(answer).to_contain_text("the queue of events is full")
 
