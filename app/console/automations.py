@@ -45,6 +45,8 @@ from app.runs.read import (
 )
 
 PATH = "/console/automations"
+COUNTER_WORDS = {"sent": "accepted", "failed_contacts": "failed"}
+"""Counter of messages -> its name on the page, where that is another."""
 WordCount = tuple[str, int]
 """A word and a number."""
 
@@ -147,7 +149,7 @@ def _earlier(definition: Definition, counts: Mapping[str, StepCounts]) -> Iterat
 
 def _shown_step(name: str, does: str, counts: Mapping[str, StepCounts], *, sends: bool) -> ShownStep:
     step_counts = counts[name] if name in counts else StepCounts()
-    reported = [(word.removesuffix("_contacts"), count) for word, count in step_counts.reported.items() if count]
+    reported = [(COUNTER_WORDS.get(name, name), count) for name, count in step_counts.reported.items() if count]
     return ShownStep(name, does, step_counts.here, sorted(step_counts.results.items()), reported if sends else ())
 
 

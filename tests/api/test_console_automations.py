@@ -118,9 +118,9 @@ def test_the_tree_has_the_counts_at_each_step(author: Tenant) -> None:
     page = words(signed_in(author, "report").get(f"{PATH}/{automation_id}"))
     assert "when: REST API Contact Created, in the list Customers again: always" in page
     steps = page.partition("Steps")[2].partition("Runs")[0]
-    assert steps.split(" two days ")[0].strip().startswith("hello sends Welcome (email) 0 here · passed: done 2")
-    assert "two days waits 2 days 2 here is gold if plan:EXACTLY:gold 0 here" in steps
-    assert "then offer sends Welcome (email) 0 here else end stops 0 here" in steps
+    assert steps.split(" two days ")[0].strip().startswith("hello sends Welcome (email) 0 runs here · results: done 2")
+    assert "two days waits 2 days 2 runs here is gold if plan:EXACTLY:gold 0 runs here" in steps
+    assert "then offer sends Welcome (email) 0 runs here else end stops 0 runs here" in steps
 
 
 def test_the_tree_is_nested_lists(author: Tenant) -> None:
@@ -139,7 +139,7 @@ def test_steps_that_only_earlier_versions_have_keep_their_counts(author: Tenant)
         row = transaction.get_one(Automation, automation_id)
         update_automation(transaction, row, read_definition(changed), move=False)
     browser = signed_in(author)
-    assert "Steps of earlier versions two days 1 here" in words(browser.get(f"{PATH}/{automation_id}"))
+    assert "Steps of earlier versions two days 1 run here" in words(browser.get(f"{PATH}/{automation_id}"))
     (run,) = runs_of(author.services, automation_id)
     page = words(browser.get(f"{PATH}/{automation_id}/runs/{run.id}"))
     assert "version 1 (not the newest)" in page
