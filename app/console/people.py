@@ -57,7 +57,7 @@ def check_confirmation(person: PersonAddress, typed: str) -> None:
         is_same = False
     if not is_same:
         detail = f"Nothing was removed. Enter the address, {person.text}, to confirm."
-        raise ServiceError("invalid_string", field="confirmation", detail=detail)
+        raise ServiceError("invalid_string", detail=detail)
 
 
 def forget_person(services: Services, person: PersonAddress) -> ForgetReport:

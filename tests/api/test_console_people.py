@@ -81,7 +81,7 @@ def test_a_person_is_looked_up_handed_out_and_forgotten(tenant: Tenant, sends: S
     assert "contacts 1" in page
     assert "messages not sent 1" in page
     assert "What is kept as a keyed hash blocked 1" in page
-    assert f"Show what is held about {other}" in page
+    assert f"Show personal data of {other}" in page
     with tenant.services.database.read() as session:
         assert session.get(Contact, contact_id) is None
         assert session.scalars(select(Recipient.email).where(Recipient.account_id == tenant.id)).all() == [None]
@@ -95,7 +95,7 @@ def test_a_person_is_looked_up_handed_out_and_forgotten(tenant: Tenant, sends: S
         assert session.scalars(select(AuditEntry.action).where(*criteria)).all() == []
         last = select(AuditEntry.counts).where(AuditEntry.account_id == tenant.id).order_by(AuditEntry.id.desc())
         assert session.scalars(last.limit(1)).one() == {"contacts": 1, "messages": 1, "suppressions": 1}
-    assert "Nothing is held about this address." in words(browser.post(f"{PATH}/held", address=new_email()))
+    assert "No data about this address." in words(browser.post(f"{PATH}/held", address=new_email()))
 
 
 @each("action", ["held", "forget", "export"])
@@ -107,7 +107,7 @@ def test_what_is_no_address_and_nobody_are_said_and_not_recorded(tenant: Tenant,
     assert "<script>" not in answer.text
     if action != "forget":
         nobody = browser.post(f"{PATH}/{action}", address=new_email())
-        assert "Nothing is held about this address." in words(nobody)
+        assert "No data about this address." in words(nobody)
     assert acts(tenant) == []
 
 
@@ -119,8 +119,8 @@ def test_what_is_being_handed_over_is_said_and_can_be_gone_on_with(
     page = linked(tenant).post(f"{PATH}/forget", address="ann@example.com", confirmation="ann@example.com")
     text = words(page)
     assert "Not forgotten yet" in text
-    assert "1 message is being handed over now." in text
-    assert "Some results of senders are not in the database yet." in text
+    assert "1 message is being sent now." in text
+    assert "Some results are not stored yet." in text
     assert 'name="confirmation" value="ann@example.com"' in page.text
 
 
@@ -129,7 +129,7 @@ def test_no_key_does_so_and_no_account_does_so_in_another(tenant: Tenant, other_
     contact_id = tenant.new_contact(list_id, email=address)["id"]
     assert PATH not in signed_in(tenant).get(f"/console/lists/{list_id}/contacts/{contact_id}").text
     query, theirs = f"?account={tenant.id}", linked(other_tenant)
-    assert "Nothing is held" in words(theirs.post(f"{PATH}/held{query}", address=address))
+    assert "No data about" in words(theirs.post(f"{PATH}/held{query}", address=address))
     theirs.post(f"{PATH}/forget{query}", address=address, confirmation=address)
     with tenant.services.database.read() as session:
         assert session.get(Contact, contact_id) is not None
