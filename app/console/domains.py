@@ -55,7 +55,7 @@ class ShownRecord:
     def need(self) -> str:
         """Whether mail can be sent without the record."""
         if self.purpose == "dkim":
-            return "one DKIM record is required; publish all, because not every receiver knows both kinds of keys"
+            return "one DKIM record is required, all are recommended"
         return "required" if self.purpose == "spf" else "recommended"
 
     @property

@@ -19,8 +19,11 @@ from app.errors import ServiceError
 PATH = "/console/keys"
 MAX_KEYS = 200
 """Keys that the page shows, the newest first."""
-OVERLAPS = {"0": "no time: end it now", "1": "one hour", "24": "one day", "168": "seven days", "720": "thirty days"}
-"""Hours for which an old secret goes on working -> in words."""
+OVERLAPS = {
+    **{"0": "now", "1": "after one hour", "24": "after one day"},
+    **{"168": "after seven days", "720": "after thirty days"},
+}
+"""Hours for which an old secret goes on working -> when it ends, in words."""
 
 
 @dataclass(frozen=True, slots=True)

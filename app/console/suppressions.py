@@ -7,7 +7,7 @@ merged, so that it costs the same however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
@@ -197,12 +197,12 @@ class Removal:
 REMOVALS = {
     BLOCKED: Removal(
         "Unblock",
-        "Messages to it are sent again. A mailbox that does not exist bounces again.",
+        "New messages are sent to it. If its mailbox does not exist, they bounce again.",
         "The address was unblocked.",
     ),
     UNSUBSCRIBED: Removal(
         "Resubscribe",
-        "Do so only if the person has asked for it: they have opted out.",
+        "The person has unsubscribed. Do this only if they have asked for it.",
         "The address was resubscribed.",
     ),
 }
@@ -229,6 +229,17 @@ CAUSING_STEPS = {
     UNSUBSCRIBED: (TimelineStep.UNSUBSCRIBED, TimelineStep.COMPLAINED),
 }
 """State -> the steps of a message after which an address has it."""
+STEP_WORDS = {
+    TimelineStep.BOUNCED: "the message bounced",
+    TimelineStep.COMPLAINED: "the message was reported as spam",
+    TimelineStep.UNSUBSCRIBED: "the recipient of the message unsubscribed",
+}
+"""Step of a message that caused a suppression -> what happened."""
+ACT_WORDS: Mapping[str, Mapping[str, str]] = {
+    "suppression.added": {BLOCKED: "blocked", UNSUBSCRIBED: "unsubscribed"},
+    "suppression.removed": {BLOCKED: "unblocked", UNSUBSCRIBED: "resubscribed"},
+}
+"""Act of the audit log and its state -> what somebody has done to the address."""
 MAX_MESSAGES, MAX_STEPS, MAX_ACTS = 20, 5, 5
 """The newest messages that are looked at, and what is shown of their steps and of the audit log."""
 MAX_GAP = timedelta(minutes=1)
@@ -273,14 +284,13 @@ def _steps(session: Session, address: AccountAddress, suppression: Suppression) 
         .where(RecipientStep.step.in_(CAUSING_STEPS[suppression.state]))
     )
     for step in session.scalars(steps.order_by(RecipientStep.id.desc()).limit(MAX_STEPS)):
-        yield Cause(step.time, f"the message {step.step}", uuids[step.recipient_id], step.detail)
+        yield Cause(step.time, STEP_WORDS[TimelineStep(step.step)], uuids[step.recipient_id], step.detail)
 
 
 def _acts(session: Session, secret_keys: SecretKeys, account_id: int, address: NormalizedAddress) -> Iterator[Cause]:
     for entry in acts_on_address(session, account_id, address_digests(secret_keys, address), MAX_ACTS):
-        states = [str(change.get("new")) for change in entry.changes if change["field"] == "state"]
-        verb = "added" if entry.action == "suppression.added" else "removed"
-        yield Cause(entry.time, " ".join([*states, verb]), actor=entry.actor)
+        state = next((str(change.get("new")) for change in entry.changes if change["field"] == "state"), "")
+        yield Cause(entry.time, ACT_WORDS[entry.action].get(state, "changed"), actor=entry.actor)
 
 
 # Adding and removing one, as the command line does.

@@ -61,7 +61,7 @@ class ContactsOfList:
         """Why no row of a file with these columns can be imported, if so."""
         if self.identifier in keys:
             return None
-        return f"No column is {self.identifier}, which identifies the contacts of this list."
+        return f"No column has the attribute {self.identifier}, which identifies the contacts of this list."
 
     def read(self, cells: Cells) -> tuple[dict[str, Any], list[Fault]]:
         """What a row writes, and what is wrong with it by itself."""
@@ -142,7 +142,8 @@ class SuppressionsOfAccount:
         """Why no row of a file with these columns can be imported, if so."""
         if {*keys} & {*ADDRESS_COLUMNS}:
             return None
-        return f"the first line names no column {', '.join(ADDRESS_COLUMNS)}."
+        *others, last = ADDRESS_COLUMNS
+        return f"The first line must name a column {', '.join(others)} or {last}."
 
     def read(self, cells: Cells) -> tuple[dict[str, Any], list[Fault]]:
         """What a row writes, with the name of its list, and what is wrong with it by itself."""

@@ -40,7 +40,7 @@ RESOURCE = ResourceDefinition(
         Attribute(
             key="list",
             column=List.name,
-            heading="Only for the list",
+            heading="List",
             empty_meaning="any",
             kind=Reference(List, "list", "list_id"),
             meaning="Only list that can use this sender, by name or id",
@@ -81,7 +81,7 @@ RESOURCE = ResourceDefinition(
     buttons={"create": "Approve", "delete": "Withdraw"},
     done={"create": "The sender was approved.", "delete": "The approval was withdrawn."},
     empty="No sender yet. An operator must approve a number or a name before it can send text messages.",
-    loss="Text messages from it are refused or wait until it is approved again.",
+    loss="New text messages from it are refused. Waiting ones are retried until their retry period ends.",
     create=create_sender,
     update=update_sender,
     seed_key="sms_senders",

@@ -87,7 +87,7 @@ def pause(transaction: Transaction, automation_id: str) -> Done:
     """Pauses an automation: what falls due is held. A paused one stays so."""
     automation = _automation(transaction, automation_id)
     pause_automation(transaction, automation.account_id, automation.id)
-    return Done(_path(automation), f"{automation.name} is paused. What falls due is held.")
+    return Done(_path(automation), f"{automation.name} was paused. Steps that fall due are held.")
 
 
 @blp.changes("/automations/<automation_id>/resume", "contact.update", refused=automation)
@@ -97,7 +97,7 @@ def resume(transaction: Transaction, automation_id: str) -> Done:
     how = load(ResumptionSchema(), {"held": request.form.get("held", "send")})["held"]
     transaction.after_commit(lambda: services().wake_ups.wake(QUEUE))
     resume_automation(transaction, automation.account_id, automation.id, how)
-    return Done(_path(automation), f"{automation.name} continues.")
+    return Done(_path(automation), f"{automation.name} was resumed.")
 
 
 def _automation(session: ReadSession | Transaction, automation_id: str) -> Automation:
@@ -152,7 +152,7 @@ def run(automation_id: str, run_id: str) -> Response:
 def _before_cancelling(session: ReadSession, automation_id: str, run_id: str) -> Question:
     of = _automation(session, automation_id)
     find_run(session, of, path_id(run_id))
-    facts = ["Its contact gets no further message from it. An ended run cannot go on."]
+    facts = ["Its contact gets no more messages from it. This cannot be undone."]
     back = link(path_of_run(of.id, path_id(run_id)), [], of.account_id)
     return Question(f"End this run of {of.name}?", facts, "End the run", back)
 
@@ -164,5 +164,5 @@ def cancel(transaction: Transaction, automation_id: str, run_id: str) -> Done:
     cancel_run(transaction, of, path_id(run_id))
     return Done(
         link(path_of_run(of.id, path_id(run_id)), [], of.account_id),
-        "The run has ended. Its contact gets nothing more from it.",
+        "The run was ended. Its contact gets no more messages from it.",
     )

@@ -117,7 +117,7 @@ def rotate(transaction: Transaction, domain_id: str) -> Done:
     """Makes new keys for a domain beside those that sign. They sign once a check finds their records."""
     row = _find(transaction, domain_id)
     rotate_keys(transaction, row, services().settings.secret_key)
-    return Done(_path(row), "New keys were made. They sign as soon as their records are found.")
+    return Done(_path(row), "New keys were created. They sign mail as soon as a check finds their records.")
 
 
 @blp.changes("/domains/<domain_id>/delete", MANAGE)

@@ -111,7 +111,7 @@ def _suppressions() -> Preview:
     kind = SuppressionsOfAccount(account.id, request.form.get("file_state", ""))
     upload = read_upload(services().database, kind, content, "a seed file")
     if upload.problem is not None:
-        raise ServiceError("invalid_string", field="file", detail=upload.problem)
+        raise ServiceError("invalid_string", detail=upload.problem)
     template_values = {"action": link(f"{PATH}/import"), "account": account}
     return Preview(upload, "suppressions_preview.html", link(PATH), template_values)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flask import Response, request
 
 from app.accounts.accounts import update_account
@@ -18,7 +20,7 @@ from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page, page_after
 from app.http.console.questions import Question
 from app.http.console.searches import account_of_request, choose_account, csv_file, named_account_id
-from app.http.context import check_network, services
+from app.http.context import check_network, client_address, services
 from app.http.paths import path_id
 from blueprints.console.blueprint import blp
 
@@ -76,8 +78,17 @@ def allow_networks(transaction: Transaction) -> Done:
     account = account_of_request(transaction)
     update_account(transaction, account, {"allowed_networks": request.form.get("networks", "").split()})
     if not signed_in().is_operator:
-        check_network(account.allowed_networks)
+        _check_own_network(account.allowed_networks)
     return Done(link(PATH), "The networks were saved.")
+
+
+def _check_own_network(networks: Sequence[str]) -> None:
+    """Raises `ip_restricted` for networks that the request does not come from."""
+    try:
+        check_network(networks)
+    except ServiceError:
+        detail = f"Your own address, {client_address()}, is in none of these networks. Nothing was saved."
+        raise ServiceError("ip_restricted", detail=detail) from None
 
 
 @blp.changes("/keys/<key_id>/rotate", MANAGE, refused=keys)
@@ -93,9 +104,9 @@ def _before_revoking(session: ReadSession, key_id: str) -> Question:
     key = find_key(session, signed_in().account_id, path_id(key_id))
     used = key.last_used_time
     facts = [
-        "No use of it is recorded." if used is None else f"Its last recorded use was at {timestamp(used)}.",
-        "A use of the last minute may not be recorded yet.",
-        "Requests with this key or one of its former secrets are refused at once. You can undo this for 30 seconds.",
+        "It has not been used." if used is None else f"Its last use was at {timestamp(used)}.",
+        "A use in the last minute may not be recorded yet.",
+        "Requests with this key or its old secrets are refused at once. You can undo this for 30 seconds.",
     ]
     return Question(f"Revoke the key {key.name}?", facts, "Revoke key", link(PATH, [], key.account_id))
 

@@ -80,7 +80,7 @@ def add(transaction: Transaction) -> Done:
     form = form_texts("address", "state", "list", "reason")
     account = account_of_request(transaction)
     add_suppression(transaction, services().settings.secret_key, account.id, NewSuppression(**form))
-    return Done(link(PATH, [address_filter(form["address"])]), f"The address is {form['state']}.")
+    return Done(link(PATH, [address_filter(form["address"])]), f"The address was {form['state']}.")
 
 
 @blp.shows("/suppressions/<state>/<suppression_id>", "contact.view")

@@ -76,7 +76,7 @@ def test_a_preview_shows_counts_rows_and_faults_and_only_the_import_writes(tenan
     tenant.new_contact(list_id, email="cy@example.com", first_name="Cy")
     first = upload(browser, list_id, FILE.encode("utf-8-sig"))
     assert first.status_code == 200
-    assert "No column is email, which identifies the contacts of this list." in words(first)
+    assert "No column has the attribute email, which identifies the contacts of this list." in words(first)
     assert "<button" in first.text
     assert "Import 0" not in words(first)
     preview = send_back(browser, list_id, first, CHOSEN, "/preview")

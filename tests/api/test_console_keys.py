@@ -122,7 +122,7 @@ def test_a_key_is_rotated_with_an_overlap(tenant: Tenant) -> None:
     assert before <= until - timedelta(days=1) <= now()
     assert works(tenant, old)
     assert works(tenant, new)
-    assert "overlapping" in words(browser.get(PATH))
+    assert "valid until" in words(browser.get(PATH))
     assert browser.post(f"{PATH}/{key.id}/rotate", overlap="24").status_code == 409
     shown_token(browser.post(f"{PATH}/{key_of(tenant, new).id}/rotate", overlap="0"))
     assert not works(tenant, new)
@@ -145,6 +145,7 @@ def test_networks_are_allowed_but_not_so_that_one_shuts_oneself_out(tenant: Tena
     browser = linked(tenant)
     refused = browser.post(f"{PATH}/networks", networks="192.0.2.0/24")
     assert refused.status_code == 403
+    assert f"Your own address, {browser.address}, is in none of these networks. Nothing was saved." in words(refused)
     assert "192.0.2.0/24</textarea>" in refused.text
     assert browser.post(f"{PATH}/networks", networks="somewhere").status_code == 422
     assert browser.post(f"{PATH}/networks", networks="192.0.2.0/24\n10.0.0.0/8").status_code == 303

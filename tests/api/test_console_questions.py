@@ -14,25 +14,25 @@ from tests.support.tenants import Tenant
 
 QUESTIONS = {
     "/keys/<key_id>/revoke": (
-        r"Revoke the key [\w-]+\? No use of it is recorded\. A use of the last minute may not be recorded yet\. "
-        r"Requests with this key or one of its former secrets are refused at once\. You can undo this for 30 seconds\. "
+        r"Revoke the key [\w-]+\? It has not been used\. A use in the last minute may not be recorded yet\. "
+        r"Requests with this key or its old secrets are refused at once\. You can undo this for 30 seconds\. "
         r"Revoke key Cancel"
     ),
     "/senders/<sender_id>/delete": (
-        r"Withdraw \d+\? Text messages from it are refused or wait until it is approved again\. Withdraw \d+ Cancel"
+        r"Withdraw \d+\? New text messages from it are refused\. Waiting ones are retried until their retry period "
+        r"ends\. Withdraw \d+ Cancel"
     ),
     "/suppressions/<state>/<suppression_id>/remove": (
-        r"Unblock \S+@example\.com\? It has been blocked since [\d:-]+ [\d:]+ UTC \. Messages to it are sent again\. A "
-        r"mailbox that does not exist bounces again\. Unblock address Cancel"
+        r"Unblock \S+@example\.com\? It has been blocked since [\d:-]+ [\d:]+ UTC \. New messages are sent to it\. If "
+        r"its mailbox does not exist, they bounce again\. Unblock address Cancel"
     ),
-    "/messages/<uuid>/unblock": r"Unblock \S+@example\.com\? Messages to it are sent again\. .* Unblock address Cancel",
+    "/messages/<uuid>/unblock": r"Unblock \S+@example\.com\? New messages are sent to it\. .* Unblock address Cancel",
     "/messages/<uuid>/resubscribe": (
-        r"Resubscribe \S+@example\.com\? Do so only if the person has asked for it: they have opted out\. Resubscribe "
-        r"address Cancel"
+        r"Resubscribe \S+@example\.com\? The person has unsubscribed\. Do this only if they have asked for it\. "
+        r"Resubscribe address Cancel"
     ),
     "/automations/<automation_id>/runs/<run_id>/cancel": (
-        r"End this run of .+\? Its contact gets no further message from it\. An ended run cannot go on\. End the run "
-        r"Cancel"
+        r"End this run of .+\? Its contact gets no more messages from it\. This cannot be undone\. End the run Cancel"
     ),
     "/webhooks/<webhook_id>/remove-secret": (
         r"Remove the secret k1\? Requests are no longer signed with it\. A receiver that knows no other secret refuses "

@@ -120,7 +120,7 @@ def test_a_search_finds_by_address_state_and_day(tenant: Tenant) -> None:
     assert "No suppression matches." in words(browser.get(f"{PATH}?email=nobody@example.com"))
 
 
-def test_all_that_one_reply_has_blocked_is_previewed_undone_and_unblocked(tenant: Tenant) -> None:
+def test_all_that_one_reply_has_blocked_is_previewed_cancelled_and_unblocked(tenant: Tenant) -> None:
     """Only those who may change contacts can unblock. Addresses that have complained are left out."""
     emails, denied = [new_email(f"p{number}") for number in range(3)], f"Relay access denied {SCRIPT}"
     blocks = {
@@ -217,7 +217,7 @@ def test_one_is_added_and_removed_in_place(tenant: Tenant, sends: SendsApi) -> N
     assert "This address is unsubscribed from all lists." in page
     with tenant.services.database.read() as session:
         assert not session.get_one(Contact, contact).subscribed_email
-    assert "unsubscribed added by" in page
+    assert "unsubscribed by" in page
     for entry_address in (address, address, mobile):
         assert browser.post(f"{entry(browser, entry_address)}/remove", confirmed="1").status_code == 303
     assert stored(tenant) == set()
@@ -266,7 +266,7 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     ]
     preview = upload(browser, "\n".join(lines).encode("utf-8-sig"))
     page = words(preview)
-    assert "4 rows of the file would be added" in page
+    assert "4 suppressions would be added" in page
     assert "6 faulty rows" in page
     assert "6 'nobody' is neither an email address" in page
     assert "7 The account has no list '999999'." in page
@@ -286,12 +286,12 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     assert stored(tenant) == expected
     again = upload(browser, browser.get(f"{PATH}.csv").data, "blocked")
     assert "faulty" not in words(again)
-    assert "0 rows of the file would be added" in words(again)
+    assert "0 suppressions would be added" in words(again)
     assert "4 rows add nothing, because the address is already suppressed or occurs twice in the file." in words(again)
     assert 'name="content"' not in again.text
     more = upload(browser, b"address,state\nann@example.com,\ngus@example.com,blocked\ngus@example.com,blocked\n")
-    assert "1 row of the file would be added" in words(more)
-    assert "Add 1 address" in words(more)
+    assert "1 suppression would be added" in words(more)
+    assert "Add 1 suppression" in words(more)
     assert [import_previewed(browser, more).status_code for _ in range(2)] == [303, 303]
     assert stored(tenant) == {*expected, ("blocked", "gus@example.com", "blocked by hand")}
     assert acts(tenant) == [
@@ -306,7 +306,7 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     [
         (b"", "the file is empty"),
         (b"email\n", "the file has no rows after the header"),
-        (b"name\nann@example.com\n", "names no column address, email, mobile"),
+        (b"name\nann@example.com\n", "must name a column address, email or mobile"),
         (b"email\n" + b"a@example.com\n" * (MAX_ROWS + 1), "more than 5,000 rows"),
         (b"x" * (1024 * 1024 + 1), "The file has more than 1,048,576 bytes. Import it with a seed file."),
         (FOREIGN_FILES[0][0], f"{FOREIGN_FILES[0][1]}."),

@@ -63,6 +63,6 @@ def test_the_preview_of_an_import_of_suppressions_is_accessible(watched: Watched
     page.get_by_label("File with a column").set_input_files(
         {"name": "rows.csv", "mimeType": "text/csv", "buffer": rows}
     )
-    page.get_by_role("button", name="Show what it would add").click()
+    page.get_by_role("button", name="Preview import").click()
     page.get_by_role("region", name="Faults").wait_for()
     assert faults_of(watched, "the preview") == []

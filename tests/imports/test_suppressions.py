@@ -86,7 +86,7 @@ def test_contacts_change_with_their_suppressions(tenant: Tenant) -> None:
 def test_a_row_has_one_address(tenant: Tenant) -> None:
     _, faults = checked(tenant.services, kind_of(tenant), "email,mobile\nann@example.com,61411111111\n,\n")
     assert faults.first == [(2, "It needs one address.")]
-    assert kind_of(tenant).missing(["state", None]) == "the first line names no column address, email, mobile."
+    assert kind_of(tenant).missing(["state", None]) == "The first line must name a column address, email or mobile."
 
 
 def test_many_rows_take_as_many_statements_as_few(tenant: Tenant, count_statements: Callable[[], Any]) -> None:
