@@ -79,7 +79,8 @@ def finding_attention(finding: Finding) -> Attention:
     rank = URGENT if alert.severity == PAGE else SOON
     path, _, query = (alert.page or "").partition("?")
     label = "Show these messages" if path == MESSAGES_PATH else "Show more"
-    return Attention(finding.words, rank, path or None, label, parse_qsl(query), None, alert.command, finding.alert)
+    words = f"{finding.words[0].upper()}{finding.words[1:]}."
+    return Attention(words, rank, path or None, label, parse_qsl(query), None, alert.command, finding.alert)
 
 
 def refusal_attention(refusal: ShownRefusal) -> Attention:
@@ -113,9 +114,7 @@ def deferral_attention(deferred: int, ended: int, *, at_least: bool) -> Iterator
     """That many messages of an account wait for their next attempt, compared with those that ended in a day."""
     alert = ALERTS["TmsDeferralsHigh"]
     if deferred > alert.minimum and deferred / (deferred + ended) > alert.limit:
-        words = (
-            f"{'At least ' if at_least else ''}{deferred} messages were deferred. They are tried again by themselves."
-        )
+        words = f"{'At least ' if at_least else ''}{deferred} messages are deferred. They are retried automatically."
         yield Attention(words, SOON, MESSAGES_PATH, "Show the deferred messages", [("state", "deferred")])
 
 

@@ -84,8 +84,8 @@ def test_the_page_says_what_it_has_understood(tenant: Tenant, addresses: dict[st
         ("Password reset", "Messages of the stored message “Password reset”."),
         (
             "Welcome",
-            "Messages with “Welcome” in their address or subject, or the name of their group or stored message, among "
-            "the newest 10 000.",
+            "Messages with “Welcome” in their address or subject, or in the name of their group or stored message, "
+            "among the newest 10 000.",
         ),
     ):
         assert sentence in words(browser.get(f"{PATH}?text={text}"))

@@ -147,7 +147,7 @@ def test_an_operator_finds_an_account_before_searching_in_it(tenant: Tenant, oth
     page = browser.get(SEARCH, query_string={"find": tenant.name[3:].upper()}).text
     assert f'<a href="/console?account={tenant.id}">{tenant.name}</a>' in page
     assert f">{other_tenant.name}<" not in page
-    assert "Search for a group" in words(browser.get(f"{SEARCH}?account={tenant.id}"))
+    assert "Find groups" in words(browser.get(f"{SEARCH}?account={tenant.id}"))
 
 
 def test_each_cell_of_a_row_names_the_heading_of_its_column() -> None:

@@ -45,7 +45,7 @@ def add_webhook(tenant: Tenant, url: str, **values: Any) -> int:
 
 def test_it_is_silent_when_all_is_well(tenant: Tenant) -> None:
     page = words(signed_in(tenant).get(HOME))
-    assert "All is well. No messages are waiting." in page
+    assert "Nothing needs attention. No messages are waiting." in page
     assert "Needs attention" not in page
 
 
@@ -124,7 +124,7 @@ def test_many_deferred_messages_need_attention(tenant: Tenant) -> None:
     tenant.add_all(QueueEntry, [{**entry, "due_time": later, "ready_time": later} for entry in entries])
     browser = signed_in(tenant)
     page = browser.get(HOME).text
-    assert needs_attention(page) == ["21 messages were deferred. They are tried again by themselves."]
+    assert needs_attention(page) == ["21 messages are deferred. They are retried automatically."]
     assert '<a href="/console/messages?state=deferred">Show the deferred messages</a>' in page
     assert re.search(r">waiting</a></span> <strong>21</strong>", page)
     count(tenant, 1, delivered=100)
@@ -204,7 +204,7 @@ def test_an_operator_sees_the_queue_and_the_processes(app: Flask, tenant: Tenant
     browser = operator(app)
     pages = [words(browser.get(HOME)) for _ in range(3)]
     assert "Processes Role Alive Silent api" in pages[-1]
-    assert "no process with the role sends is alive: no message leaves" in pages[-1]
+    assert "No process with the role sends is alive: no message leaves." in pages[-1]
     assert "What to do: see TmsProcessMissing on the Alerts page" in pages[-1]
 
 
