@@ -31,20 +31,20 @@ TEXTS = {
 }
 """Attribute -> its label."""
 RETENTIONS = {
-    "retain_content": "Keep content after the last outcome for, such as 7d",
-    "retain_recipients": "Keep recipients for, such as 400d",
-    "retain_captured": "Keep captured messages for, such as 30d",
-    "retain_logs": "Keep the log of webhook deliveries for, such as 30d",
-    "retain_audit": "Keep the audit log for, such as 400d",
+    "retain_content": "Keep content for (from the last outcome)",
+    "retain_recipients": "Keep recipients for",
+    "retain_captured": "Keep captured messages for",
+    "retain_logs": "Keep the log of webhook deliveries for",
+    "retain_audit": "Keep the audit log for",
 }
 """How long something is kept; empty: as the settings say."""
 CHOICES = {"email_priority": "Priority of emails", "sms_priority": "Priority of text messages"}
 """Attributes that are `high` or `normal`."""
 SWITCHES = {
-    "owner_confirmed": "The owner has confirmed this address. Until then, all sends are refused.",
+    "owner_confirmed": "The owner has confirmed this address (if not, all sends are refused)",
     "track_opens": "Track opens of emails",
     "track_clicks": "Track clicks in emails",
-    "machine_events": "Send events for visits by machines",
+    "machine_events": "Send events for opens and clicks by machines, such as scanners",
 }
 """Attributes that are on or off."""
 NETWORKS = "allowed_networks"

@@ -312,7 +312,7 @@ def _links(links: Sequence[MailLink]) -> Iterator[Check]:
     problem = f"a link says {misleading.text} but leads to {misleading.target}" if misleading else ""
     yield _check("Link texts", misleading is None, "no link text names another site", problem)
     plain = sum(link.is_plain_http for link in links)
-    yield _check("HTTPS links", not plain, "all", f"{plain} of {len(links)} links use http")
+    yield _check("HTTPS links", not plain, "all links use https", f"{plain} of {len(links)} links use http")
 
 
 def _size(mail: Mail) -> Check:

@@ -112,7 +112,7 @@ def remove_list(transaction: Transaction, contact_list: ListSpec, confirmation: 
     one that is too large."""
     if confirmation != name_of(contact_list):
         detail = f"Nothing was deleted. Enter the name of the list, {name_of(contact_list)}, to confirm."
-        raise ServiceError("invalid_string", field="confirmation", detail=detail)
+        raise ServiceError("invalid_string", detail=detail)
     _check_size(transaction, contact_list, "lists delete")
     delete_list(transaction, contact_list)
 

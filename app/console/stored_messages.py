@@ -103,7 +103,7 @@ def send_test(
     """Sends the message as it is stored, as the API does; returns the uuid of what is sent. Raises what a send
     raises."""
     if not reader.address:
-        raise ServiceError("required", field="address")
+        raise ServiceError("required", field="address", detail="Enter an address to send the test to.")
     account_id, saved = message.account_id, find_saved_message(transaction, message.account_id, message.id)
     body = {
         "type": message.type,
@@ -136,15 +136,17 @@ def values_of(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     if len(text) > LONGEST_VALUES:
-        detail = f"values: has more than {LONGEST_VALUES} characters."
+        detail = f"The values have more than {LONGEST_VALUES:,} characters."
         raise ServiceError("too_long", field="values", detail=detail)
     try:
         values = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
         json.dumps(values, ensure_ascii=False).encode()  # half a surrogate pair cannot be stored
     except (ValueError, RecursionError) as error:
-        raise ServiceError("invalid_object", field="values", detail=f"values: not valid JSON: {error}.") from None
+        raise ServiceError(
+            "invalid_object", field="values", detail=f"The values are not valid JSON: {error}."
+        ) from None
     if not isinstance(values, dict):
-        raise ServiceError("invalid_object", field="values", detail="values: must be a JSON object.")
+        raise ServiceError("invalid_object", field="values", detail="The values must be a JSON object.")
     return values
 
 

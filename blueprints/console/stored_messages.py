@@ -38,6 +38,7 @@ from app.messages.define import create_message, update_message
 from app.messages.history import restore_version, versions_of
 from app.messages.read import MESSAGES, page_messages
 from app.messages.versions import MAX_VERSIONS
+from app.recipients.reply_meanings import meaning_of
 from app.sends.dry_run.dry_run import Preview
 from app.sends.dry_run.prepare import ForecastOutcome
 from blueprints.console.blueprint import blp
@@ -65,7 +66,7 @@ def create(transaction: Transaction) -> Done:
     """Creates a message without content, and goes to its page."""
     account = account_of_request(transaction)
     form = {name: request.form.get(name, "") for name in ("name", "type")}
-    return Done(path_of(create_message(transaction, account.id, load(NEW, form))), "The message was created.")
+    return Done(path_of(create_message(transaction, account.id, load(NEW, form))), "The stored message was created.")
 
 
 # The versions of a stored message: what changed in each, and writing one back
@@ -139,7 +140,7 @@ def write(transaction: Transaction, message_id: str) -> Done:
     """Stores what the form says."""
     message = message_of_path(transaction, message_id)
     update_message(transaction, message, load(WRITTEN[message.type], _attributes(_written(message))))
-    return Done(path_of(message), "The message was saved.")
+    return Done(path_of(message), "The stored message was saved.")
 
 
 @blp.changes("/stored-messages/<message_id>/delete", MANAGE)
@@ -236,6 +237,7 @@ def _message_page(
         reader=reader,
         lists=lists,
         preview=preview,
+        meaning_of=meaning_of,
         is_sent=preview is not None and preview.forecast.outcome == ForecastOutcome.SEND,
         faults=[fault.developer_message for fault in faults],
         errors=texts_by_field,

@@ -226,7 +226,7 @@ def test_what_would_be_refused_or_skipped_is_shown_all_the_same(tenant: Tenant) 
     assert "A send would be refused:" in page
     assert "from_address: the domain elsewhere.example is not configured in the account. Send from one that is" in page
     assert "Neither the request nor the message has a subject." in page
-    assert "This address would get nothing: " in page
+    assert "This address would get nothing: address is blocked." in page
     assert html_of(browser, message_id, form).text == f"<p>Welcome friend</p>{LINKS_DO_NOTHING}"
 
 
@@ -248,12 +248,12 @@ def test_the_segments_of_a_text_message_are_counted(tenant: Tenant) -> None:
 @each(
     ("changes", "text"),
     [
-        ({"values": "{"}, "values: not valid JSON"),
-        ({"values": "[1]"}, "values: must be a JSON object."),
-        ({"values": '{"a": NaN}'}, "values: not valid JSON: NaN is not a JSON value."),
-        ({"values": '{"a": "\\ud800"}'}, "values: not valid JSON"),
-        ({"values": "[" * 90_000}, "values: not valid JSON"),
-        ({"values": '{"a": "' + "x" * 100_000 + '"}'}, "values: has more than 100000 characters."),
+        ({"values": "{"}, "The values are not valid JSON"),
+        ({"values": "[1]"}, "The values must be a JSON object."),
+        ({"values": '{"a": NaN}'}, "The values are not valid JSON: NaN is not a JSON value."),
+        ({"values": '{"a": "\\ud800"}'}, "The values are not valid JSON"),
+        ({"values": "[" * 90_000}, "The values are not valid JSON"),
+        ({"values": '{"a": "' + "x" * 100_000 + '"}'}, "The values have more than 100,000 characters."),
         ({"values": '{"a b": "c"}'}, "a b: "),
         ({"values": '{"a": true}'}, "a must be a string or a number."),
         ({"list": "Nowhere"}, "the account has no list 'Nowhere'"),
@@ -290,10 +290,10 @@ def test_a_test_is_sent_as_the_api_sends_it(tenant: Tenant) -> None:
     assert contacts == 1
     assert answer.headers["Location"] == f"/console/messages/{sent.uuid}"
     for changes, text in (
-        ({"address": ""}, "address: A required field is missing."),
+        ({"address": ""}, "Enter an address to send the test to."),
         ({"list": ""}, "list_id is required: an email goes to contacts of a list."),
         ({"list": "Nowhere"}, "the account has no list 'Nowhere'"),
-        ({"values": "{"}, "values: not valid JSON"),
+        ({"values": "{"}, "The values are not valid JSON"),
         ({"address": "nobody"}, "email"),
     ):
         refused = browser.post(f"{PATH}/{message_id}/test", **{**form, **changes})
