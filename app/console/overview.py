@@ -106,6 +106,8 @@ CHARTS = {
     "clicked": "clicked",
 }
 """Counter -> its name on the page."""
+QUEUE_STATE_WORDS = {"in_flight": "sending"}
+"""State of the figures -> its name on the page, which is that of a message, where the figures have another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ def queue_figures(figures: Figures) -> Iterator[tuple[str, str, str, float, floa
     for (account_class, type_, state), number in figures["tms_queue_entries"].items():
         if number:
             key = account_class, type_, state
-            yield account_class, type_, state.replace("_", " "), number, oldest.get(key)
+            yield account_class, type_, QUEUE_STATE_WORDS.get(state, state), number, oldest.get(key)
 
 
 def _webhooks_behind(session: Session, figures: Figures) -> Sequence[WebhookState]:

@@ -63,7 +63,7 @@ def test_an_account_sees_what_it_has_left(tenant: Tenant, rows: Rows) -> None:
     sending = rows.add_send(["d@one.example"], due_in=-5)
     rows.change(sending, state="sending", worker="w", lease_time=now() + timedelta(seconds=60))
     page = words(signed_in(tenant).get(PATH))
-    assert re.search(r"Due 3, the oldest for 1 min 3\d s High priority 1 of them In flight 1 Due later 0", page)
+    assert re.search(r"Due 3, the oldest for 1 min 3\d s High priority 1 of them Sending 1 Deferred 0", page)
     assert "No messages are deferred." in page
     assert "No domain back-offs." in page
 
@@ -167,7 +167,7 @@ def test_an_account_sees_nothing_of_another(tenant: Tenant, other_tenant: Tenant
     other_tenant.add(DomainBackoff, sender_domain=other_tenant.domain, domain="w.example", failures=5, until_time=until)
     for path in (PATH, f"{PATH}?account={other_tenant.id}"):
         page = words(signed_in(tenant).get(path))
-        assert "Due 0 High priority 0 of them In flight 0 Due later 0" in page
+        assert "Due 0 High priority 0 of them Sending 0 Deferred 0" in page
         assert not [text for text in ("secret.example", BUSY, "w.example", other_tenant.name) if text in page]
 
 
