@@ -10,12 +10,11 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
-from app.clock import timestamp
 from app.console.automations import LiveRun, runs_of_contact
 from app.console.lists import path_of_list
 from app.console.messages import search as search_messages
 from app.console.queries import SearchPage, SearchRequest
-from app.console.suppressions import Suppression, suppressions_of
+from app.console.suppressions import suppressions_of, words_of
 from app.contacts.blocked import BLOCKED
 from app.contacts.by_hand import ContactActs, ContactAddresses
 from app.contacts.cells import FLAGS, contact_from_cells
@@ -120,6 +119,12 @@ def addresses_of(item: Item) -> list[NormalizedAddress]:
     return [normalize_address(kind, item[kind]) for kind in ADDRESS_KINDS if item[kind] is not None]
 
 
+def check_kind(item: Item, kind: str) -> None:
+    """Raises `invalid_string` unless the contact has an address of that kind."""
+    if kind not in ADDRESS_KINDS or item[kind] is None:
+        raise ServiceError("invalid_string", field="kind", detail=f"The contact has no address {kind!r}.")
+
+
 def _reasons(session: Session, account: Account, contact_list: ListSpec, item: Item) -> Iterator[Reason]:
     """What keeps messages of this list from the contact: two statements."""
     if not account.owner_confirmed:
@@ -132,19 +137,11 @@ def _reasons(session: Session, account: Account, contact_list: ListSpec, item: I
         return
     suppressions = suppressions_of(session, contact_list.account_id, contact_list.id, addresses)
     for suppression in suppressions:
-        yield Reason(_suppression_words(suppression), suppression.path)
+        yield Reason(words_of(suppression), suppression.path)
     unsubscribed = {suppression.kind for suppression in suppressions if suppression.state != BLOCKED}
     for kind in ADDRESS_KINDS:
         if item[kind] is not None and not item["subscribed"][kind] and kind not in unsubscribed:
             yield Reason(f"{item[kind]} is unsubscribed, but only for this contact.")
-
-
-def _suppression_words(suppression: Suppression) -> str:
-    since = timestamp(suppression.creation_time)
-    if suppression.state == BLOCKED:
-        return f"{suppression.address} has been blocked since {since}: {suppression.reason}."
-    where = "all lists" if suppression.stored_list_id is None else "this list"
-    return f"{suppression.address} has been unsubscribed from {where} since {since}."
 
 
 # The form of a contact: an input for each field of its list, and what it says as text. Pure.
@@ -244,8 +241,7 @@ class ContactChanges:
         """Subscribes an address of the contact to the list, or unsubscribes it from the list. Raises `invalid_string`
         for one that it does not have."""
         item = self._item(contact_id)
-        if kind not in ADDRESS_KINDS or item[kind] is None:
-            raise ServiceError("invalid_string", field="kind", detail=f"The contact has no address {kind!r}.")
+        check_kind(item, kind)
         self.acts.update(_requested_identifier(item), {"subscribed": {kind: subscribed}})
 
     def remove(self, contact_id: int) -> None:

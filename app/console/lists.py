@@ -94,7 +94,7 @@ def add_list(transaction: Transaction, account_id: int, form: ListForm, types: S
 def change_list(transaction: Transaction, contact_list: ListSpec, form: ListForm) -> None:
     """Changes the attributes. Raises what `update_list` raises, and `conflict` for a list that is too large."""
     if form.allow_duplicates != contact_list.allow_duplicates:
-        _check_size(transaction, contact_list, "lists update")
+        check_size(transaction, contact_list, "lists update")
     update_list(transaction, _row(transaction, contact_list), form.attributes)
 
 
@@ -102,7 +102,7 @@ def add_list_field(transaction: Transaction, contact_list: ListSpec, name: str, 
     """Adds a field, of which each line has an option. Raises what `add_field` raises, and `conflict` for a list that is
     too large for another identifier."""
     if type_ in ADDRESS_KEYS:
-        _check_size(transaction, contact_list, "lists add-field")
+        check_size(transaction, contact_list, "lists add-field")
     lines = [line.strip() for line in options.splitlines() if line.strip()]
     add_field(transaction, _row(transaction, contact_list), name, type_, lines)
 
@@ -112,8 +112,8 @@ def remove_list(transaction: Transaction, contact_list: ListSpec, confirmation: 
     one that is too large."""
     if confirmation != name_of(contact_list):
         detail = f"Nothing was deleted. Enter the name of the list, {name_of(contact_list)}, to confirm."
-        raise ServiceError("invalid_string", detail=detail)
-    _check_size(transaction, contact_list, "lists delete")
+        raise ServiceError("invalid_string", field="confirmation", detail=detail)
+    check_size(transaction, contact_list, "lists delete")
     delete_list(transaction, contact_list)
 
 
@@ -122,8 +122,9 @@ def name_of(contact_list: ListSpec) -> str:
     return contact_list.name or "Unnamed list"
 
 
-def _check_size(transaction: Transaction, contact_list: ListSpec, command: str) -> None:
-    if number_of_contacts(transaction, contact_list.id) > MAX_CONTACTS_AT_ONCE:
+def check_size(session: Session, contact_list: ListSpec, command: str) -> None:
+    """Raises `conflict` for a list that is too large for one request, with the command in its place."""
+    if number_of_contacts(session, contact_list.id) > MAX_CONTACTS_AT_ONCE:
         doing = f"Ask an operator to run `{COMMAND_LINE} {command}`"
         detail = f"The list has more than {MAX_CONTACTS_AT_ONCE:,} contacts. {doing}."
         raise ServiceError("conflict", detail=detail)

@@ -197,17 +197,19 @@ def retry(transaction: Transaction, services: Services, recipient: Recipient) ->
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
 
 
+def address_of(session: Session, services: Services, recipient: Recipient) -> str:
+    """The address of the message. Raises `ServiceError` (`conflict`) without one."""
+    address = read_message(session, services, recipient).explained.address
+    if address is None:
+        raise ServiceError("conflict", detail="The message has no address.")
+    return address
+
+
 def remove_suppression(transaction: Transaction, services: Services, recipient: Recipient, action: str) -> None:
     """Unblocks the address of the message, or resubscribes it to the list of the message. Raises `ServiceError`
     (`conflict`) without an address."""
-    message = read_message(transaction, services, recipient)
-    address, kind = message.explained.address, ADDRESS_KIND_BY_TYPE[recipient.type]
-    if address is None:
-        raise ServiceError("conflict", detail="The message has no address.")
-    normalized, secret_and_account = (
-        normalize_address(kind, address),
-        (services.settings.secret_key, recipient.account_id),
-    )
+    normalized = normalize_address(ADDRESS_KIND_BY_TYPE[recipient.type], address_of(transaction, services, recipient))
+    secret_and_account = services.settings.secret_key, recipient.account_id
     if action == "unblock":
         remove_blocked(transaction, *secret_and_account, normalized)
     else:

@@ -183,8 +183,9 @@ class PauseForm:
 NO_PAUSE = PauseForm()
 
 
-def add_pause(transaction: Transaction, account_id: int | None, form: PauseForm) -> None:
-    """Pauses it for the account; without an id for the one that the form names, and if it names none, for all. Raises
+def add_pause(transaction: Transaction, account_id: int | None, form: PauseForm) -> int:
+    """Pauses it for the account; without an id for the one that the form names, and if it names none, for all; returns
+    the id of the pause. Raises
     what `subject_of` and `pause` raise, and `invalid_string` for a form that says two things."""
     if form.kind not in KINDS:
         raise ServiceError("invalid_string", detail="Choose what to pause: an account, a list or a domain.")
@@ -199,7 +200,7 @@ def add_pause(transaction: Transaction, account_id: int | None, form: PauseForm)
     elif form.account or form.kind != "domain":
         account = _named_account(transaction, form.account)
     list_name, domain = (form.of if form.kind == kind else None for kind in ("list", "domain"))
-    pause(transaction, subject_of(transaction, account, list_=list_name, domain=domain), form.reason)
+    return pause(transaction, subject_of(transaction, account, list_=list_name, domain=domain), form.reason).id
 
 
 def end_pause(transaction: Transaction, services: Services, account_id: int | None, pause_id: int) -> None:

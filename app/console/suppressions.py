@@ -27,6 +27,7 @@ from app.addresses import (
 )
 from app.audit.actor import Actor
 from app.audit.read import acts_on_address
+from app.clock import timestamp
 from app.console.queries import SearchPage, SearchRequest, older_query
 from app.contacts.blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
 from app.contacts.suppression_acts import (
@@ -170,9 +171,9 @@ def _suppression(state: str, row: Any) -> Suppression:
 
 
 def suppressions_of(
-    session: Session, account_id: int, list_id: int, addresses: Collection[NormalizedAddress]
+    session: Session, account_id: int, list_id: int | None, addresses: Collection[NormalizedAddress]
 ) -> Sequence[Suppression]:
-    """What keeps messages of the list from the addresses: two statements."""
+    """What keeps messages of the list from the addresses, or for None messages without a list: two statements."""
     suppressions: list[Suppression] = []
     for state, model in MODELS.items():
         has_address = or_(
@@ -183,6 +184,15 @@ def suppressions_of(
             entries = entries.where(or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == list_id))
         suppressions += [_suppression(state, row) for row in session.execute(entries.order_by(model.id))]
     return suppressions
+
+
+def words_of(suppression: Suppression) -> str:
+    """Since when the address is suppressed, and why, in a sentence."""
+    address, since = suppression.address or "This address", timestamp(suppression.creation_time)
+    if suppression.state == BLOCKED:
+        return f"{address} has been blocked since {since}: {suppression.reason}."
+    where = "all lists" if suppression.stored_list_id is None else f"the list {suppression.list_name}"
+    return f"{address} has been unsubscribed from {where} since {since}."
 
 
 @dataclass(frozen=True, slots=True)

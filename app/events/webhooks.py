@@ -129,6 +129,14 @@ def list_secrets(session: Session, webhook: Webhook) -> list[WebhookSecret]:
     return list(session.scalars(statement))
 
 
+def find_secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecret:
+    """The webhook's secret with that key id. Raises `ServiceError` (`invalid_id`)."""
+    stored = _secret(session, webhook, key_id) if KEY_ID_FORM.fullmatch(key_id) else None
+    if stored is None:
+        raise ServiceError("invalid_id", field="id", detail=f"the webhook has no secret {key_id!r}")
+    return stored
+
+
 def set_secret(transaction: Transaction, settings: Settings, webhook: Webhook, key_id: str, secret: str) -> bool:
     """Adds a secret, or replaces the one with that key id; returns whether anything changed.
 
@@ -165,9 +173,7 @@ def remove_secret(transaction: Transaction, webhook: Webhook, key_id: str) -> No
     """Deletes a secret. Raises `ServiceError`: `invalid_id` for an unknown one, `conflict` for the only one."""
     # Two operators who each remove a different secret must leave one.
     transaction.execute(select(Webhook.id).where(Webhook.id == webhook.id).with_for_update(key_share=True))
-    stored = _secret(transaction, webhook, key_id)
-    if stored is None:
-        raise ServiceError("invalid_id", field="id", detail=f"the webhook has no secret {key_id!r}")
+    stored = find_secret(transaction, webhook, key_id)
     if len(list_secrets(transaction, webhook)) == 1:
         raise ServiceError("conflict", field="id", detail="the only secret of a webhook cannot be removed")
     transaction.delete(stored)

@@ -8,7 +8,7 @@ it come the commands (`app.cli.resource`), the table, the file and the form of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -149,6 +149,8 @@ class ResourceDefinition:
     """What a page says where there is none: sentences."""
     loss: str
     """What no longer works once one is deleted: sentences."""
+    uses: Callable[[Any, Any], Sequence[str]]
+    """What the row is used for, in sentences, from a session and the row: one statement."""
     create: Callable[[Any, int, Values], Any]
     update: Callable[[Any, Values], bool]
     seed_key: str

@@ -9,6 +9,7 @@ from app.db.models import List, SmsSender
 from app.ids import shown_id
 from app.resources.definition import Attribute, Choice, Flag, Number, Reference, ResourceDefinition, Text
 from app.senders.senders import KINDS, create_sender, update_sender
+from app.senders.uses import uses_of_sender
 
 RESOURCE = ResourceDefinition(
     noun="sender",
@@ -82,6 +83,7 @@ RESOURCE = ResourceDefinition(
     done={"create": "The sender was approved.", "delete": "The approval was withdrawn."},
     empty="No sender yet. An operator must approve a number or a name before it can send text messages.",
     loss="New text messages from it are refused. Waiting ones are retried until their retry period ends.",
+    uses=uses_of_sender,
     create=create_sender,
     update=update_sender,
     seed_key="sms_senders",

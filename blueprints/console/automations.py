@@ -11,7 +11,6 @@ from app.console.automations import (
     PATH,
     cancel_run,
     find_automation,
-    find_run,
     path_of_automation,
     path_of_run,
     read_automation,
@@ -19,6 +18,7 @@ from app.console.automations import (
     search,
     search_runs,
 )
+from app.console.losses import MAX_RUNS, held_runs
 from app.console.queries import address_filter, name_filter
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account, Automation
@@ -86,11 +86,28 @@ def runs_file(automation_id: str) -> Response:
 def pause(transaction: Transaction, automation_id: str) -> Done:
     """Pauses an automation: what falls due is held. A paused one stays so."""
     automation = _automation(transaction, automation_id)
-    pause_automation(transaction, automation.account_id, automation.id)
-    return Done(_path(automation), f"{automation.name} was paused. Steps that fall due are held.")
+    has_begun = pause_automation(transaction, automation.account_id, automation.id)
+    undo = link(f"{path_of_automation(automation.id)}/resume", [], automation.account_id) if has_begun else None
+    return Done(_path(automation), f"{automation.name} was paused. Steps that fall due are held.", undo)
 
 
-@blp.changes("/automations/<automation_id>/resume", "contact.update", refused=automation)
+HELD_RUN_WORDS = {
+    "send": "Their next steps are carried out now. They may send messages.",
+    "skip": "Their next messages, changes and calls are skipped. They are not made up for.",
+}
+"""What becomes of the runs that a pause holds -> what the question says. To delay them loses nothing."""
+
+
+def _before_resuming(session: ReadSession, automation_id: str) -> Question | None:
+    automation = _automation(session, automation_id)
+    words, number = HELD_RUN_WORDS.get(request.form.get("held", "send")), held_runs(session, automation)
+    if words is None or not number:
+        return None
+    held = f"{'At least ' if number >= MAX_RUNS else ''}{number:,} {'run is' if number == 1 else 'runs are'} held."
+    return Question(f"Resume {automation.name}?", [held, words], "Resume automation", _path(automation))
+
+
+@blp.changes("/automations/<automation_id>/resume", "contact.update", refused=automation, asks=_before_resuming)
 def resume(transaction: Transaction, automation_id: str) -> Done:
     """Resumes an automation; `held` says what becomes of what is held. An active one stays so."""
     automation = _automation(transaction, automation_id)
@@ -151,10 +168,11 @@ def run(automation_id: str, run_id: str) -> Response:
 
 def _before_cancelling(session: ReadSession, automation_id: str, run_id: str) -> Question:
     of = _automation(session, automation_id)
-    find_run(session, of, path_id(run_id))
-    facts = ["Its contact gets no more messages from it. This cannot be undone."]
-    back = link(path_of_run(of.id, path_id(run_id)), [], of.account_id)
-    return Question(f"End this run of {of.name}?", facts, "End the run", back)
+    run_page = read_run(session, of, path_id(run_id), now(), sees_contacts=_sees_contacts())
+    where = [f"It is at the step {run_page.row.step}."] if run_page.row.step else []
+    facts = [*where, *run_page.why, "Its contact gets no more messages from it. This cannot be undone."]
+    whose = f" for {run_page.address}" if run_page.address else ""
+    return Question(f"End this run of {of.name}{whose}?", facts, "End the run", link(run_page.path, [], of.account_id))
 
 
 @blp.changes("/automations/<automation_id>/runs/<run_id>/cancel", MANAGE, asks=_before_cancelling)

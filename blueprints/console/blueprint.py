@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from app.http.api import Blueprint
 from app.http.console.navigation import HOME
 from app.http.console.notices import Done
 from app.http.console.pages import redirect_after
-from app.http.console.questions import Ask, ask, is_confirmed
+from app.http.console.questions import Ask, Question, ask, is_confirmed
 from app.http.console.searches import Search
 from app.http.context import services
 
@@ -47,16 +47,15 @@ class ConsoleBlueprint(Blueprint):
         """Adds a view that takes a form in a transaction, which it gets. It returns what it has done, which the next
         page says, or a page that says so itself. `refused` answers what was refused in place of the page of errors;
         what was not found and what is not permitted have that page always. `asks` makes the question that has to be
-        answered first."""
+        answered first; None if nothing is lost."""
 
         def add(view: Change) -> Change:
             @wraps(view)
             def run(**parts: str) -> Response:
-                if asks is not None and not is_confirmed():
-                    with services().database.read() as session:
-                        question = asks(session, **parts)
-                    return ask(question)
                 try:
+                    question = _question(asks, parts)
+                    if question is not None:
+                        return ask(question)
                     with services().database.write() as transaction:
                         answer = view(transaction, **parts)
                 except ServiceError as error:
@@ -77,6 +76,14 @@ class ConsoleBlueprint(Blueprint):
             return view
 
         return add
+
+
+def _question(asks: Ask | None, parts: Mapping[str, str]) -> Question | None:
+    """What is still to be answered before the view may run."""
+    if asks is None or is_confirmed():
+        return None
+    with services().database.read() as session:
+        return asks(session, **parts)
 
 
 blp = ConsoleBlueprint("console", __package__, url_prefix=HOME, description="Console")

@@ -8,21 +8,37 @@ from collections.abc import Mapping
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
-from app.console.contacts import ContactChanges, cells_of, inputs_of, path_of_contact, read_contact, state_of
+from app.console.contacts import (
+    ContactChanges,
+    addresses_of,
+    cells_of,
+    check_kind,
+    inputs_of,
+    path_of_contact,
+    read_contact,
+    state_of,
+)
 from app.console.lists import name_of, path_of_list
+from app.console.losses import loss_of_contact
 from app.console.messages import PATH as MESSAGES_PATH
+from app.console.suppressions import suppressions_of
+from app.contacts.blocked import UNSUBSCRIBED
 from app.contacts.by_hand import ContactActs
-from app.db.database import Transaction
+from app.contacts.read import get_contact
+from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import link, page_after
+from app.http.console.questions import Question
 from app.http.context import services
 from app.http.paths import path_id
 from app.lists.fields import ListSpec
+from app.query.conditions import Query
 from blueprints.console.blueprint import blp
 from blueprints.console.lists import list_of_path, list_page, may_write
+from blueprints.console.suppressions import removal_question
 
 
 @blp.changes(
@@ -76,7 +92,25 @@ def write(transaction: Transaction, list_id: str, contact_id: str) -> Done:
     return Done(_path(changes.contact_list, path_id(contact_id)), "The contact was saved.")
 
 
-@blp.changes("/lists/<list_id>/contacts/<contact_id>/subscription", "contact.update", refused=contact)
+def _before_subscribing(session: ReadSession, list_id: str, contact_id: str) -> Question:
+    contact_list = list_of_path(session, list_id)
+    item, kind = get_contact(session, contact_list, path_id(contact_id), Query()), request.form.get("kind", "")
+    check_kind(item, kind)
+    address, back = item[kind], _path(contact_list, item["id"])
+    if request.form.get("subscribed") == "true":
+        forms = [address for address in addresses_of(item) if address.kind == kind]
+        entries = suppressions_of(session, contact_list.account_id, contact_list.id, forms)
+        return removal_question(session, contact_list.account_id, entries, UNSUBSCRIBED, address=address, back=back)
+    loss = f"It gets no more messages of the list {name_of(contact_list)} until it is resubscribed."
+    return Question(f"Unsubscribe {address}?", [loss], "Unsubscribe address", back)
+
+
+@blp.changes(
+    "/lists/<list_id>/contacts/<contact_id>/subscription",
+    "contact.update",
+    refused=contact,
+    asks=_before_subscribing,
+)
 def subscribe(transaction: Transaction, list_id: str, contact_id: str) -> Done:
     """Subscribes an address of a contact, or unsubscribes it from the list."""
     kind, subscribed = (request.form.get(name, "") for name in ("kind", "subscribed"))
@@ -88,7 +122,19 @@ def subscribe(transaction: Transaction, list_id: str, contact_id: str) -> Done:
     )
 
 
-@blp.changes("/lists/<list_id>/contacts/<contact_id>/delete", "contact.delete", refused=contact)
+def _before_deleting(session: ReadSession, list_id: str, contact_id: str) -> Question:
+    contact_list = list_of_path(session, list_id)
+    if not may_write(contact_list, "contact.delete"):
+        raise ServiceError("list_not_mutable")
+    item = get_contact(session, contact_list, path_id(contact_id), Query())
+    address = item["email"] or item["mobile"] or f"contact {item['id']}"
+    loss = "Reports keep the messages that were sent to this contact. Its address stays unsubscribed or blocked."
+    facts = [loss, *loss_of_contact(session, contact_list, item["id"])]
+    title = f"Delete {address} from the list {name_of(contact_list)}?"
+    return Question(title, facts, "Delete contact", _path(contact_list, item["id"]))
+
+
+@blp.changes("/lists/<list_id>/contacts/<contact_id>/delete", "contact.delete", refused=contact, asks=_before_deleting)
 def delete(transaction: Transaction, list_id: str, contact_id: str) -> Done:
     """Deletes a contact; its suppressions stay."""
     changes = _changes(transaction, list_id)

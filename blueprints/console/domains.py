@@ -16,12 +16,14 @@ from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page_after
+from app.http.console.questions import Question
 from app.http.console.searches import account_of_request, choose_account, named_account_id, table_file
 from app.http.context import services
 from app.http.paths import path_id
 from app.network_checks.ask import RENEWAL_SECONDS, ask, is_under_way
 from app.resources.rows import rows_of_account
 from app.senders.resource import RESOURCE as SENDER
+from app.senders.uses import uses_of_domain
 from blueprints.console.blueprint import blp
 from blueprints.console.resource import MAX_ROWS, add_views
 
@@ -120,7 +122,16 @@ def rotate(transaction: Transaction, domain_id: str) -> Done:
     return Done(_path(row), "New keys were created. They sign mail as soon as a check finds their records.")
 
 
-@blp.changes("/domains/<domain_id>/delete", MANAGE)
+def _before_deleting(session: ReadSession, domain_id: str) -> Question:
+    row = _find(session, domain_id)
+    loss = (
+        "New sends from this domain are refused. Waiting mail stays in the queue until the account has the domain "
+        "again. The DKIM keys are deleted."
+    )
+    return Question(f"Delete {row.name}?", [loss, *uses_of_domain(session, row)], "Delete domain", _path(row))
+
+
+@blp.changes("/domains/<domain_id>/delete", MANAGE, asks=_before_deleting)
 def delete(transaction: Transaction, domain_id: str) -> Done:
     """Deletes a domain with its keys. Sends from it are refused from then on."""
     row = _find(transaction, domain_id)

@@ -91,7 +91,16 @@ def _check_own_network(networks: Sequence[str]) -> None:
         raise ServiceError("ip_restricted", detail=detail) from None
 
 
-@blp.changes("/keys/<key_id>/rotate", MANAGE, refused=keys)
+def _before_rotating(session: ReadSession, key_id: str) -> Question | None:
+    key = find_key(session, signed_in().account_id, path_id(key_id))
+    if overlap_of(request.form.get("overlap", "")):
+        return None
+    loss = "Requests with its secret are refused at once, until they have the new one, which is shown next."
+    back = link(PATH, [], key.account_id)
+    return Question(f"Rotate the key {key.name} now?", [*_last_use(key), loss], "Rotate key", back)
+
+
+@blp.changes("/keys/<key_id>/rotate", MANAGE, refused=keys, asks=_before_rotating)
 def rotate(transaction: Transaction, key_id: str) -> Response:
     """Makes a new secret for a key, and shows it, only this once; the old one goes on working for as long as the form
     says."""
@@ -100,12 +109,18 @@ def rotate(transaction: Transaction, key_id: str) -> Response:
     return _with_token(made, token, until=end)
 
 
-def _before_revoking(session: ReadSession, key_id: str) -> Question:
-    key = find_key(session, signed_in().account_id, path_id(key_id))
+def _last_use(key: ApiKey) -> Sequence[str]:
     used = key.last_used_time
-    facts = [
+    return (
         "It has not been used." if used is None else f"Its last use was at {timestamp(used)}.",
         "A use in the last minute may not be recorded yet.",
+    )
+
+
+def _before_revoking(session: ReadSession, key_id: str) -> Question:
+    key = find_key(session, signed_in().account_id, path_id(key_id))
+    facts = [
+        *_last_use(key),
         "Requests with this key or its old secrets are refused at once. You can undo this for 30 seconds.",
     ]
     return Question(f"Revoke the key {key.name}?", facts, "Revoke key", link(PATH, [], key.account_id))

@@ -15,12 +15,14 @@ from app.console.lists import (
     add_list,
     add_list_field,
     change_list,
+    check_size,
     list_of,
     name_of,
     path_of_list,
     remove_list,
     search,
 )
+from app.console.losses import loss_of_list
 from app.console.queries import address_filter, name_filter
 from app.console.uploads import MAX_ROWS
 from app.contacts.acts import record_list_export
@@ -32,6 +34,7 @@ from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link
+from app.http.console.questions import CONFIRMATION, Question
 from app.http.console.searches import Search, account_of_request
 from app.http.context import services
 from app.http.paths import path_id
@@ -92,11 +95,27 @@ def add_field(transaction: Transaction, list_id: str) -> Done:
     return Done(_again(list_id), f"The field {form['name']} was added.")
 
 
-@blp.changes("/lists/<list_id>/delete", MANAGE, refused=lambda error, list_id: list_page(list_id, error))
+def _before_deleting(session: ReadSession, list_id: str) -> Question:
+    contact_list = list_of_path(session, list_id)
+    check_size(session, contact_list, "lists delete")
+    loss = (
+        "This also deletes its contacts and automations. Webhooks receive an event for each contact. This cannot be "
+        "undone."
+    )
+    name, back = name_of(contact_list), link(path_of_list(contact_list), [], contact_list.account_id)
+    return Question(f"Delete {name}?", [*loss_of_list(session, contact_list), loss], "Delete list", back, name)
+
+
+@blp.changes(
+    "/lists/<list_id>/delete",
+    MANAGE,
+    refused=lambda error, list_id: list_page(list_id, error),
+    asks=_before_deleting,
+)
 def delete(transaction: Transaction, list_id: str) -> Done:
     """Deletes a list with its contacts, once its name was typed."""
     contact_list = list_of_path(transaction, list_id)
-    remove_list(transaction, contact_list, form_texts("confirmation")["confirmation"])
+    remove_list(transaction, contact_list, form_texts(CONFIRMATION)[CONFIRMATION])
     return Done(link(PATH, [], contact_list.account_id), f"{contact_list.name} was deleted with its contacts.")
 
 

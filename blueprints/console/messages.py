@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response
 
 from app.accounts.exports import record_export
+from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.clock import now
 from app.console.bulk_actions import PATH as ACTIONS_PATH
 from app.console.bulk_actions import offers_retry
@@ -24,6 +25,7 @@ from app.console.messages import (
     MAX_EXPORTED_MESSAGES,
     PATH,
     Fact,
+    address_of,
     all_parts,
     is_live,
     message_of,
@@ -36,7 +38,7 @@ from app.console.messages import (
 )
 from app.console.queries import FILE_ROWS, SearchPage, SearchRequest, without_cursor
 from app.console.step_deliveries import step_deliveries
-from app.console.suppressions import REMOVALS
+from app.console.suppressions import REMOVALS, suppressions_of
 from app.db.database import ReadSession, Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
@@ -51,6 +53,7 @@ from app.recipients.redaction import Redaction
 from app.recipients.states import SHOWN_STATES, RecipientState
 from app.tracking.countries import country_name
 from blueprints.console.blueprint import blp
+from blueprints.console.suppressions import removal_question
 
 COLUMNS = (
     *("uuid", "creation_time", "type", "email", "mobile", "state", "reason", "group_id", "message_id", "list_id"),
@@ -160,8 +163,10 @@ def _add_removal(state: str) -> None:
 
     def before(session: ReadSession, uuid: str) -> Question:
         recipient = message_of(session, signed_in(), uuid)
-        address = recipient.email or recipient.mobile
-        return Question(f"{removal.verb} {address}?", [removal.advice], f"{removal.verb} address", f"{PATH}/{uuid}")
+        address = address_of(session, services(), recipient)
+        kind, account_id = ADDRESS_KIND_BY_TYPE[recipient.type], recipient.account_id
+        entries = suppressions_of(session, account_id, recipient.list_id, [normalize_address(kind, address)])
+        return removal_question(session, account_id, entries, state, address=address, back=f"{PATH}/{uuid}")
 
     @blp.changes(f"/messages/<uuid>/{action}", "contact.update", refused=message, asks=before)
     def remove(transaction: Transaction, uuid: str) -> Done:

@@ -9,6 +9,7 @@ from flask import Response, request
 from app.accounts.sessions import MANAGE, OPERATOR
 from app.clock import now
 from app.console.lists import newest_list_names
+from app.console.losses import loss_of_transport
 from app.console.overview import queue_figures, transport_states
 from app.console.queues import (
     KINDS,
@@ -25,12 +26,13 @@ from app.console.queues import (
     turn_of,
     turns_of_all,
 )
-from app.db.database import Transaction
+from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page_after
+from app.http.console.questions import Question
 from app.http.context import extension, services
 from app.http.paths import path_id
 from app.ids import existing
@@ -39,7 +41,8 @@ from app.maintenance.findings import are_complete
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT_TRANSPORT
-from app.sends.pauses.read import list_pauses, pauses_everywhere
+from app.routing.transports import find_transport
+from app.sends.pauses.read import list_pauses, pauses_everywhere, shown_pause
 from app.sends.queue_begin import known_begin
 from blueprints.console.blueprint import blp
 
@@ -52,7 +55,21 @@ def queues(error: ServiceError | None = None, **_parts: str) -> Response:
     return _installation_page(error, form) if account_id is None else _account_page(account_id, error, form)
 
 
-@blp.changes("/queues/transports/<transport_name>", OPERATOR, refused=lambda error, **_: _installation_page(error))
+def _before_disabling(session: ReadSession, transport_name: str) -> Question | None:
+    transport = find_transport(session, transport_name)
+    if request.form.get("enabled") != "0":
+        return None
+    loss = "It gets no more messages. Its messages use another transport of their route, or are tried again later."
+    facts = [*loss_of_transport(session, transport), loss]
+    return Question(f"Disable {transport.name}?", facts, "Disable transport", PATH)
+
+
+@blp.changes(
+    "/queues/transports/<transport_name>",
+    OPERATOR,
+    refused=lambda error, **_: _installation_page(error),
+    asks=_before_disabling,
+)
 def switch(transaction: Transaction, transport_name: str) -> Done:
     """Does with a transport what the field `enabled` says: `0` disables it, `1` enables it."""
     enabled = request.form.get("enabled", "")
@@ -70,11 +87,22 @@ def switch(transaction: Transaction, transport_name: str) -> Done:
 @blp.changes("/queues/pauses", MANAGE, refused=queues)
 def pause(transaction: Transaction) -> Done:
     """Pauses what the form says, of the account; for operators of the one that `account` or the form names."""
-    add_pause(transaction, chosen_account_id(), _form())
-    return Done(link(PATH), "Sending was paused.")
+    pause_id = add_pause(transaction, chosen_account_id(), _form())
+    return Done(link(PATH), "Sending was paused.", link(f"{PATH}/pauses/{pause_id}/end"))
 
 
-@blp.changes("/queues/pauses/<pause_id>/end", MANAGE)
+def _before_resuming(session: ReadSession, pause_id: str) -> Question:
+    pause = existing(shown_pause(session, chosen_account_id(), path_id(pause_id)), "pause", path_id(pause_id))
+    whose = f" of {pause.account}" if pause.account and signed_in().is_operator else ""
+    waiting = f"{'At least ' if pause.is_least else ''}{pause.waiting or 0:,}"
+    facts = [
+        f"It has been paused {pause.since}.",
+        f"{waiting} {'message waits' if pause.waiting == 1 else 'messages wait'} for it, to be sent when you resume.",
+    ]
+    return Question(f"Resume {pause.subject}{whose}?", facts, "Resume", link(PATH))
+
+
+@blp.changes("/queues/pauses/<pause_id>/end", MANAGE, asks=_before_resuming)
 def end(transaction: Transaction, pause_id: str) -> Done:
     """Ends a pause."""
     end_pause(transaction, services(), chosen_account_id(), path_id(pause_id))

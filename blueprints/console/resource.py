@@ -48,7 +48,8 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
         (item_id,) = ids.values()
         item = find_with_id(session, resource.model, signed_in().account_id, path_id(item_id), resource.noun)
         verb, name = resource.buttons["delete"], row_of(session, resource, item)[resource.key]
-        return Question(f"{verb} {name}?", [resource.loss], f"{verb} {name}", link(of, [], item.account_id))
+        facts = [resource.loss, *resource.uses(session, item)]
+        return Question(f"{verb} {name}?", facts, f"{verb} {name}", link(of, [], item.account_id))
 
     @blp.changes(f"{path}/<{resource.noun}_id>/delete", resource.scopes["delete"], asks=before_deleting)
     def delete(transaction: Transaction, **ids: str) -> Done:

@@ -9,6 +9,7 @@ from flask import Response, request
 
 from app.accounts.sessions import MANAGE
 from app.console.lists import newest_list_names
+from app.console.losses import loss_of_message
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.stored_messages import (
     ATTRIBUTES,
@@ -30,6 +31,7 @@ from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page, page_after, texts_of
 from app.http.console.parts import framed_html, framed_text, framing
+from app.http.console.questions import Question
 from app.http.console.searches import Search, account_of_request
 from app.http.context import request_id, services
 from app.http.paths import path_id
@@ -143,7 +145,14 @@ def write(transaction: Transaction, message_id: str) -> Done:
     return Done(path_of(message), "The stored message was saved.")
 
 
-@blp.changes("/stored-messages/<message_id>/delete", MANAGE)
+def _before_deleting(session: ReadSession, message_id: str) -> Question:
+    message = message_of_path(session, message_id)
+    loss = "New sends that refer to this message are refused. Reports of earlier sends are kept."
+    facts = [loss, *loss_of_message(session, message)]
+    return Question(f"Delete {message.name}?", facts, "Delete stored message", path_of(message))
+
+
+@blp.changes("/stored-messages/<message_id>/delete", MANAGE, asks=_before_deleting)
 def delete(transaction: Transaction, message_id: str) -> Done:
     """Deletes a message. Reports of its sends are kept."""
     message = message_of_path(transaction, message_id)

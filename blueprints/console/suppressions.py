@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,6 +17,7 @@ from app.console.queries import SearchPage, SearchRequest, address_filter, witho
 from app.console.suppressions import (
     PATH,
     REMOVALS,
+    Cause,
     NewSuppression,
     Suppression,
     add_suppression,
@@ -24,6 +25,7 @@ from app.console.suppressions import (
     find_suppression,
     remove_suppression,
     search,
+    words_of,
 )
 from app.console.uploads import MAX_ROWS
 from app.contacts.blocked import STATES
@@ -101,12 +103,32 @@ def suppression(state: str, suppression_id: str) -> Response:
     )
 
 
+def removal_question(
+    session: ReadSession, account_id: int, suppressions: Sequence[Suppression], state: str, *, address: str, back: str
+) -> Question:
+    """The question before the address loses its suppressions of that state: since when, why and by whom it has them."""
+    removal, facts = REMOVALS[state], list[str]()
+    entries = [suppression for suppression in suppressions if suppression.state == state]
+    for suppression in entries:
+        facts += [words_of(suppression), *filter(None, [_redaction()(suppression.reply)])]
+    for cause in causes(session, services().settings.secret_keys, account_id, entries[-1])[:1] if entries else ():
+        facts.append(f"The latest in its history: {cause.words}{_actor_words(cause)} at {timestamp(cause.time)}.")
+    return Question(f"{removal.verb} {address}?", [*facts, removal.advice], f"{removal.verb} address", back)
+
+
+def _actor_words(cause: Cause) -> str:
+    if cause.actor is None:
+        return ""
+    hides_name = cause.actor.kind == "command" and not signed_in().is_operator
+    return f" by {'the operator' if hides_name else cause.actor.name}"
+
+
 def _before_removing(session: ReadSession, state: str, suppression_id: str) -> Question:
     account_id, suppression = find_suppression(session, signed_in().account_id, state, path_id(suppression_id))
-    verb, advice = REMOVALS[state].verb, REMOVALS[state].advice
-    facts = [f"It has been {state} since {timestamp(suppression.creation_time)}.", advice]
     back = link(f"{PATH}/{state}/{suppression.id}", [], account_id)
-    return Question(f"{verb} {suppression.address or 'this address'}?", facts, f"{verb} address", back)
+    return removal_question(
+        session, account_id, [suppression], state, address=suppression.address or "this address", back=back
+    )
 
 
 @blp.changes("/suppressions/<state>/<suppression_id>/remove", "contact.update", asks=_before_removing)

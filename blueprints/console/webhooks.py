@@ -8,6 +8,9 @@ import orjson
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
+from app.audit.values import host_of
+from app.clock import timestamp
+from app.console.losses import loss_of_webhook
 from app.console.queries import FILE_ROWS, PAGE_ROWS
 from app.console.webhooks import (
     PATH,
@@ -34,6 +37,7 @@ from app.events.webhooks import (
     choose_events,
     create_webhook,
     delete_webhook,
+    find_secret,
     new_key_id,
     new_secret,
     remove_secret,
@@ -158,9 +162,12 @@ def rotate(transaction: Transaction, webhook_id: str) -> Response:
 
 
 def _before_removing(session: ReadSession, webhook_id: str) -> Question:
-    _webhook(session, webhook_id)
-    key_id = request.form.get("key_id", "")
-    facts = ["Requests are no longer signed with it. A receiver that knows no other secret refuses them."]
+    secret = find_secret(session, _webhook(session, webhook_id), request.form.get("key_id", ""))
+    key_id = secret.key_id
+    facts = [
+        f"It has signed requests since {timestamp(secret.creation_time)}.",
+        "Requests are no longer signed with it. A receiver that knows no other secret refuses them.",
+    ]
     return Question(f"Remove the secret {key_id}?", facts, "Remove secret", _path(webhook_id))
 
 
@@ -171,7 +178,13 @@ def remove(transaction: Transaction, webhook_id: str) -> Done:
     return Done(_path(webhook_id), "The secret was removed.")
 
 
-@blp.changes("/webhooks/<webhook_id>/delete", MANAGE)
+def _before_deleting(session: ReadSession, webhook_id: str) -> Question:
+    webhook = _webhook(session, webhook_id)
+    facts = [webhook.url, *loss_of_webhook(session, webhook), "Its waiting events are not sent."]
+    return Question(f"Delete the webhook at {host_of(webhook.url)}?", facts, "Delete webhook", _path(webhook_id))
+
+
+@blp.changes("/webhooks/<webhook_id>/delete", MANAGE, asks=_before_deleting)
 def delete(transaction: Transaction, webhook_id: str) -> Done:
     """Deletes a webhook, with the events that wait for it."""
     webhook = _webhook(transaction, webhook_id)

@@ -139,7 +139,7 @@ def test_one_request_asks_for_no_more_than_others_and_an_account_for_no_more_tha
     refused = browser.post(f"{third}/check")
     assert refused.status_code == 409
     assert "2 checks are running. Wait until one ends." in words(refused)
-    assert browser.post(f"{first}/delete").status_code == 303
+    assert browser.confirm(f"{first}/delete").status_code == 303
     run_checks(asking)
     assert browser.post(f"{third}/check").status_code == 303
     run_checks(asking)
@@ -225,7 +225,7 @@ def test_a_host_belongs_to_the_account_that_proves_its_domain(
         assert "must be below a verified domain of the account" in words(refused)
     thief.post(f"{claimed}/check")
     assert "Links lead to https://send.service.example" in words(thief.get(claimed))
-    assert owner.post(f"{path}/delete").status_code == 303
+    assert owner.confirm(f"{path}/delete").status_code == 303
     assert add(owner, name)
 
 
@@ -291,7 +291,7 @@ def test_keys_are_made_anew_and_a_domain_is_deleted(tenant: Tenant) -> None:
     assert browser.post(f"{path}/rotate").status_code == 303
     assert words(browser.get(path)).count(" pending since") == 2
     assert browser.post(f"{path}/rotate").status_code == 409
-    assert browser.post(f"{path}/delete").headers["Location"] == PATH
+    assert browser.confirm(f"{path}/delete").headers["Location"] == PATH
     assert browser.get(path).status_code == 404
     assert browser.post(f"{path}/check").status_code == 404
     with tenant.services.database.read() as session:

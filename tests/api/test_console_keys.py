@@ -78,7 +78,8 @@ def test_a_revoked_key_is_taken_back_for_half_a_minute(tenant: Tenant) -> None:
     browser.confirm(f"{PATH}/{key_id}/revoke")
     assert (works(tenant, token), works(tenant, former)) == (False, False)
     page = browser.get(PATH).text
-    assert f'<form method="post" action="{PATH}/{key_id}/restore"><button type="submit" class="quiet">Undo' in page
+    button = '<input type="hidden" name="confirmed" value="1"><button type="submit" class="quiet">Undo'
+    assert f'<form method="post" action="{PATH}/{key_id}/restore">{button}' in page
     assert f"{PATH}/{key_id}/restore" not in browser.get(PATH).text
     assert browser.post(f"{PATH}/{key_id}/restore").headers["Location"] == PATH
     assert f"{name} was restored. Requests with this key are accepted." in words(browser.get(PATH))
@@ -124,7 +125,7 @@ def test_a_key_is_rotated_with_an_overlap(tenant: Tenant) -> None:
     assert works(tenant, new)
     assert "valid until" in words(browser.get(PATH))
     assert browser.post(f"{PATH}/{key.id}/rotate", overlap="24").status_code == 409
-    shown_token(browser.post(f"{PATH}/{key_of(tenant, new).id}/rotate", overlap="0"))
+    shown_token(browser.confirm(f"{PATH}/{key_of(tenant, new).id}/rotate", overlap="0"))
     assert not works(tenant, new)
     assert acts(tenant).count("key.rotated") == 2
 

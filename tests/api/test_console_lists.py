@@ -81,11 +81,11 @@ def test_who_came_by_a_link_creates_changes_and_deletes_a_list(tenant: Tenant) -
     assert row is not None
     assert (row.name, row.stop_words, row.system, row.allow_duplicates) == (f"{name} 2", ["OUT", "ENDE"], True, False)
     tenant.add(Contact, list_id=list_id, email="a@example.com", creation_time=this_second(), **BLANK)
-    kept = browser.post(f"{path}/delete", confirmation=name)
+    kept = browser.confirm(f"{path}/delete", confirmation=name)
     assert kept.status_code == 422
     assert f"Enter the name of the list, {name} 2, to confirm." in words(kept)
     assert stored(tenant, list_id) is not None
-    assert browser.post(f"{path}/delete", confirmation=f"{name} 2").headers["Location"] == PATH
+    assert browser.confirm(f"{path}/delete", confirmation=f"{name} 2").headers["Location"] == PATH
     assert stored(tenant, list_id) is None
     assert [act[:2] for act in acts(tenant)] == [
         ("list.created", name),
@@ -131,7 +131,7 @@ def test_a_list_that_is_too_large_for_one_request_names_the_command(
         ("/{}/fields", {"name": SCRIPT, "type": "Colour"}, 422, "'Colour' is not one of Email,"),
         ("/{}/fields", {"name": "x", "type": "Text Field", "options": "a"}, 422, "has no options"),
         ("/{}/fields", {"name": "E-Mail", "type": "Email"}, 409, "a list can have only one field of the type Email"),
-        ("/{}/delete", {}, 422, "Enter the name of the list, Own, to confirm."),
+        ("/{}/delete", {"confirmed": "1"}, 422, "Enter the name of the list, Own, to confirm."),
     ],
 )
 def test_a_wrong_form_changes_nothing_and_is_shown_again(

@@ -55,7 +55,7 @@ def test_an_account_pauses_and_goes_on(tenant: Tenant) -> None:
     assert f"The list {name} has been paused since" in words(told)
     assert f'href="{PATH}"' in told.text
     assert f"The list {name} has been paused since" in words(browser.get("/console"))
-    assert browser.post(f"{PAUSES}/{pause_id}/end").headers["Location"] == PATH
+    assert browser.confirm(f"{PAUSES}/{pause_id}/end").headers["Location"] == PATH
     assert "resumed" in words(browser.get(PATH))
     assert browser.post(f"{PAUSES}/{pause_id}/end").status_code == 404
     with tenant.services.database.read() as session:

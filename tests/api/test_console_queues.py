@@ -132,7 +132,7 @@ def test_operators_disable_a_transport_and_enable_it(tenant: Tenant, transport: 
             return session.scalars(select(Transport.enabled).where(Transport.name == transport)).one()
 
     for field, state, button in (("0", "disabled", "Enable"), ("1", "in use", "Disable")):
-        answer = browser.post(path, enabled=field)
+        answer = browser.confirm(path, enabled=field)
         assert (answer.status_code, answer.headers["Location"]) == (303, PATH)
         assert is_enabled() is (field == "1")
         page = browser.get(PATH)

@@ -114,7 +114,7 @@ def test_one_is_created_written_and_deleted(tenant: Tenant) -> None:
     assert "aria-invalid" not in page
     assert 'role="alert"' not in page
     assert browser.post(f"{PATH}/{message_id}", **form).status_code == 303
-    assert browser.post(f"{PATH}/{message_id}/delete").status_code == 303
+    assert browser.confirm(f"{PATH}/{message_id}/delete").status_code == 303
     assert browser.get(f"{PATH}/{message_id}").status_code == 404
     assert acts(tenant) == ["message.created", "message.updated", "message.deleted"]
 

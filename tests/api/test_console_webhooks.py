@@ -177,7 +177,7 @@ def test_the_choice_is_changed_and_a_webhook_deleted(tenant: Tenant) -> None:
     assert browser.post(f"{path}/choice", event="recipient.unknown").status_code == 422
     assert browser.post(f"{path}/choice").status_code == 303
     assert find(tenant, webhook_id).chosen_events is None
-    assert browser.post(f"{path}/delete").headers["Location"] == PATH
+    assert browser.confirm(f"{path}/delete").headers["Location"] == PATH
     assert browser.get(path).status_code == 404
     assert acts(tenant) == ["webhook.updated", "webhook.updated", "webhook.deleted"]
 

@@ -38,6 +38,7 @@ def test_an_automation_is_paused_and_a_run_says_why_it_waits(watched: WatchedPag
     page.get_by_role("link", name=AUTOMATION, exact=True).click()
     page.get_by_label("Steps that fell due during the pause").select_option("carry them out now")
     page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Resume automation").click()
     expect(state).to_have_text("active")
     wait_until(lambda: is_in_state("ended"), "the run ends")
     run.get_by_role("link").click()

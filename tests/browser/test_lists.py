@@ -41,8 +41,9 @@ def test_a_blind_reader_finds_why_a_contact_gets_nothing_and_ends_it(watched: Wa
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name="quentin@example.com").click()
     reasons = page.get_by_role("region", name="Can this contact get messages?")
-    expect(reasons).to_contain_text("quentin@example.com has been unsubscribed from this list")
+    expect(reasons).to_contain_text("quentin@example.com has been unsubscribed from the list Customers")
     page.get_by_role("button", name="Resubscribe quentin@example.com").click()
+    page.get_by_role("button", name="Resubscribe address").click()
     expect(reasons).to_contain_text("This contact gets the messages of this list.")
 
 

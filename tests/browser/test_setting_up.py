@@ -46,6 +46,7 @@ def test_a_transport_is_paused_and_goes_on(watched: WatchedPage, transport: str)
     row = page.get_by_role("region", name="Relays and gateways").last.get_by_role("row").filter(has_text=transport)
     expect(row).to_contain_text("in use")
     row.get_by_role("button", name=f"Disable {transport}").click()
+    page.get_by_role("button", name="Disable transport").click()
     expect(row).to_contain_text("disabled")
     row.get_by_role("button", name=f"Enable {transport}").click()
     expect(row).to_contain_text("in use")
@@ -76,6 +77,7 @@ def test_a_list_is_paused_and_its_message_waits_until_somebody_goes_on(
     queues = page.context.new_page()
     queues.goto(f"{console.base}/console/queues")
     queues.get_by_role("button", name="Resume the list Announcements").click()
+    queues.get_by_role("button", name="Resume", exact=True).click()
     expect(state).to_have_text("delivered", timeout=30_000)
     expect(outcome).not_to_contain_text("wrong prices")
 
@@ -119,6 +121,7 @@ def test_a_key_is_shown_once_rotated_and_revoked(watched: WatchedPage) -> None:
 
     row.get_by_label("End the old secret").select_option("0")
     row.get_by_role("button", name="Rotate shop").click()
+    page.get_by_role("button", name="Rotate key").click()
     second = page.get_by_role("main").locator("code").inner_text()
     assert (status_of(console, first), status_of(console, second)) == (401, 200)
     page.get_by_role("link", name="Continue to the keys").click()

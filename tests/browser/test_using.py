@@ -270,6 +270,6 @@ def test_the_records_of_a_new_domain_are_copied(watched: WatchedPage) -> None:
     copy.click()
     expect(copy).to_have_text("Copied")
     assert str(page.evaluate("navigator.clipboard.readText()")).startswith("v=spf1 ")
-    page.get_by_text("Delete this domain").click()
+    page.get_by_role("button", name="Delete domain").click()
     page.get_by_role("button", name="Delete domain").click()
     expect(page.get_by_role("region", name="Sending domains")).not_to_contain_text("copied.example")

@@ -55,6 +55,6 @@ def test_a_webhook_that_fails_is_seen_mended_and_replayed(watched: WatchedPage) 
 
         wait_until(lambda: "accepting" in row_of(watched).inner_text(), "it accepts them")
         row_of(watched).get_by_role("link", name=HOST).click()
-        page.get_by_text("Delete this webhook").click()
+        page.get_by_role("button", name="Delete webhook").click()
         page.get_by_role("button", name="Delete webhook").click()
         expect(page.get_by_role("link", name=HOST)).to_have_count(0)

@@ -27,6 +27,7 @@ from app.db.models import (
     SendPause,
     Webhook,
     WebhookAttempt,
+    WebhookSecret,
 )
 from app.http.api import PUBLIC, scopes_of
 from app.privacy.files import folders_of_transports
@@ -156,6 +157,7 @@ class Estate:
         moment = this_second()
         url = f"https://hooks.example/{unique()}"
         webhook_id = self.tenant.add(Webhook, url=url, creation_time=moment, due_time=moment)
+        self.tenant.add(WebhookSecret, webhook_id=webhook_id, key_id="k1", secret="x", creation_time=moment)
         payload = f'{{"object":"contact","event":"created","id":7,"timestamp":"{timestamp(moment)}"}}'
         event = self.tenant.add(Event, webhook_id=webhook_id, payload=payload)
         request = {"batch_id": unique("jti"), "time": moment, "events": 1, "status": 200, "outcome": "delivered"}

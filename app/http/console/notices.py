@@ -27,7 +27,7 @@ PURPOSE = "console notice"
 @dataclass(frozen=True, slots=True)
 class Done:
     """What an action has done, in whole sentences, and the path of the page that comes next. `undo` is the path of the
-    action that takes it back."""
+    action that takes it back, which asks no question."""
 
     path: str
     text: str

@@ -11,21 +11,26 @@ from app.http.console.pages import here, page
 
 CONFIRMED = "confirmed"
 """The field of the form whose value 1 answers the question."""
+CONFIRMATION = "confirmation"
+"""The field in which a name is typed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is asked: the title ends with a question mark, `facts` are sentences about what will stop working, `button`
-    is a verb with its object, and `back` is the path to go to instead."""
+    is a verb with its object, and `back` is the path to go to instead. `name` has to be typed where what is lost is
+    large."""
 
     title: str
     facts: Sequence[str]
     button: str
     back: str
+    name: str | None = None
 
 
-Ask = Callable[..., Question]
-"""Makes the question from a session of the database and the parts of the path. Raises `not_found`."""
+Ask = Callable[..., Question | None]
+"""Makes the question from a session of the database and the parts of the path; None if nothing is lost. Raises
+`ServiceError`."""
 
 
 def is_confirmed() -> bool:
@@ -35,5 +40,5 @@ def is_confirmed() -> bool:
 
 def ask(question: Question) -> Response:
     """The page with the question, whose form sends the fields of the request once more."""
-    fields = [*((name, text) for name, text in request.form.items(multi=True) if name != CONFIRMED), (CONFIRMED, "1")]
-    return page("question.html", question=question, fields=fields, action=here())
+    sent = [pair for pair in request.form.items(multi=True) if pair[0] not in (CONFIRMED, CONFIRMATION)]
+    return page("question.html", question=question, fields=[*sent, (CONFIRMED, "1")], action=here())

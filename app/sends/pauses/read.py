@@ -94,6 +94,14 @@ def list_pauses(session: Session, account_id: int | None) -> Sequence[ShownPause
     return [ShownPause._make(row) for row in session.execute(rows)]
 
 
+def shown_pause(session: Session, account_id: int | None, pause_id: int) -> ShownPause | None:
+    """The pause of the account, or of any for None, unless it has ended: one statement, which counts as above."""
+    conditions = () if account_id is None else (SendPause.account_id == account_id,)
+    active = _pauses(_waiting(), SendPause.id == pause_id, SendPause.resumed_time.is_(None), *conditions)
+    row = session.execute(active).first()
+    return None if row is None else ShownPause._make(row)
+
+
 def pauses_everywhere(session: Session) -> Sequence[ShownPause]:
     """The domains that are paused for all accounts; their messages are not counted, since they are of any account."""
     everywhere = SendPause.account_id.is_(None), SendPause.resumed_time.is_(None)
