@@ -18,7 +18,8 @@ from app.console.uploads import MAX_BYTES, Upload, read_upload
 from app.contacts.cells import flat
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
-from app.http.console.pages import goes_to, link, page
+from app.http.console.notices import Done
+from app.http.console.pages import link, page, redirect_after
 from app.http.console.searches import account_of_request
 from app.http.context import services
 from app.imports.importer import write_at_once
@@ -31,6 +32,8 @@ from blueprints.console.suppressions import refused
 MAX_SENT_BACK = 2 * MAX_BYTES
 """Bytes of the form with which a preview is imported: the file is in it, in base64."""
 PREVIEW_ROWS = 10
+CONTACTS_DONE = "The file was imported: {:,} created, {:,} changed."
+SUPPRESSIONS_DONE = "The file was imported: {:,} added."
 
 
 @blp.takes("/lists/<list_id>/import/preview", "contact.create")
@@ -58,11 +61,13 @@ def import_suppressions() -> Response:
 
 
 class Preview(NamedTuple):
-    """A file that was sent, the page that shows it, where an import of it leads, and what the page says besides."""
+    """A file that was sent, the page that shows it, where an import of it leads, what is said there once so many were
+    created and changed, and what the page says besides."""
 
     upload: Upload
     template: str
     leads_to: str
+    done: str
     template_values: Mapping[str, Any]
 
 
@@ -79,10 +84,10 @@ def _answer(
         if not imports or upload.problem is not None:
             return _page(preview, 422 if imports else 200)
         with services().database.write() as transaction:
-            write_at_once(transaction, upload.kind, upload.rows)
+            counts = write_at_once(transaction, upload.kind, upload.rows)
     except ServiceError as error:
         return refuse(error)
-    return goes_to(preview.leads_to)
+    return redirect_after(Done(preview.leads_to, preview.done.format(counts.created, counts.updated)))
 
 
 def _contacts(list_id: str, *, guess: bool = False) -> Preview:
@@ -100,7 +105,7 @@ def _contacts(list_id: str, *, guess: bool = False) -> Preview:
     at = partial(link, account_id=kind.account_id)
     actions = {"action": at(f"{path}/import"), "preview": at(f"{path}/import/preview")}
     template_values = {**actions, "name": name_of(contact_list), "cell_of": _cell_of}
-    return Preview(upload, "contacts_preview.html", at(path), template_values)
+    return Preview(upload, "contacts_preview.html", at(path), CONTACTS_DONE, template_values)
 
 
 def _suppressions() -> Preview:
@@ -113,7 +118,7 @@ def _suppressions() -> Preview:
     if upload.problem is not None:
         raise ServiceError("invalid_string", detail=upload.problem)
     template_values = {"action": link(f"{PATH}/import"), "account": account}
-    return Preview(upload, "suppressions_preview.html", link(PATH), template_values)
+    return Preview(upload, "suppressions_preview.html", link(PATH), SUPPRESSIONS_DONE, template_values)
 
 
 def _content() -> bytes:

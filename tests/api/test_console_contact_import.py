@@ -99,6 +99,7 @@ def test_a_preview_shows_counts_rows_and_faults_and_only_the_import_writes(tenan
     assert acts(tenant) == []
     done = send_back(browser, list_id, preview, CHOSEN)
     assert (done.status_code, done.headers["Location"]) == (303, f"{PATH}/{list_id}")
+    assert "The file was imported: 1 created, 1 changed." in words(browser.get(f"{PATH}/{list_id}"))
     assert contacts(tenant, list_id) == {
         "ann@example.com": {"first_name": "Ann", "plan": "gold", "spend": 1.5},
         "bob@example.com": {"first_name": "=1+1", "last_name": "Lee"},

@@ -293,6 +293,7 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     assert "1 suppression would be added" in words(more)
     assert "Add 1 suppression" in words(more)
     assert [import_previewed(browser, more).status_code for _ in range(2)] == [303, 303]
+    assert "The file was imported: 0 added." in words(browser.get(PATH))
     assert stored(tenant) == {*expected, ("blocked", "gus@example.com", "blocked by hand")}
     assert acts(tenant) == [
         ("suppression.imported", {"suppressions": 4}),
