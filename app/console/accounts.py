@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,13 @@ def _test_accounts(session: Session, account_ids: Sequence[int]) -> Mapping[int,
     """Id of an account -> that of its test account."""
     tests = select(Account.test_of, Account.id).where(in_json(Account.test_of, account_ids))
     return {owner: test_id for owner, test_id in session.execute(tests) if owner is not None}
+
+
+def names_of_accounts(session: Session, account_ids: Collection[int | None]) -> Mapping[int, str]:
+    """Id -> name of those that exist: one statement."""
+    ids = [account_id for account_id in account_ids if account_id is not None]
+    rows = session.execute(select(Account.id, Account.name).where(in_json(Account.id, ids)))
+    return {row.id: row.name for row in rows}
 
 
 def account_by_name_or_id(session: Session, text: str) -> Account | None:

@@ -30,8 +30,6 @@ LATEST_MESSAGES = 500
 """Messages of a group of which its page tells reasons, links, devices and countries."""
 MAX_STEPS = 5_000
 """How many of their opens and clicks are read."""
-MAX_OFFERED = 50
-"""Groups that the form of a comparison offers."""
 MAX_LINES = 20
 """Reasons, links and countries that are shown."""
 RATES_OF_DELIVERED = ("opened", "clicked", "unsubscribed")
@@ -85,12 +83,6 @@ def owner_of_group(session: Session, account_id: int | None, group_id: int) -> i
         return account_id
     owner = session.scalar(select(Group.account_id).where(Group.id == group_id))
     return int(existing(owner, "transactional group", group_id))
-
-
-def newest_group_names(session: Session, account_id: int, type_: str) -> Sequence[str]:
-    """The names of the newest groups of a type, which a form offers."""
-    newest = select(Group.name).where(Group.account_id == account_id, Group.type == type_)
-    return session.scalars(newest.order_by(Group.creation_time.desc(), Group.id.desc()).limit(MAX_OFFERED)).all()
 
 
 def find_group_id(session: Session, account_id: int, name_or_id: str) -> int:

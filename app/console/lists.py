@@ -23,18 +23,11 @@ from app.lists.find import find_list, get_list
 from app.lists.read import LISTS, page_lists
 
 PATH = "/console/lists"
-MAX_OFFERED_LISTS = 200
 
 
 def path_of_list(contact_list: ListSpec | List) -> str:
     """The path of the page of a list."""
     return f"{PATH}/{shown_id(contact_list.id)}"
-
-
-def newest_list_names(session: Session, account_id: int) -> Sequence[str]:
-    """The names of the lists that a form offers."""
-    names = select(List.name).where(List.account_id == account_id).order_by(List.id.desc())
-    return [name for name in session.scalars(names.limit(MAX_OFFERED_LISTS)) if name]
 
 
 def search(search_request: SearchRequest) -> SearchPage:

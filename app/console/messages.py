@@ -175,8 +175,11 @@ def origin_of(session: Session, recipient: Recipient, viewer: Viewer) -> Iterato
     yield _named("List", contact_list, shown_id(recipient.list_id), path)
     if recipient.contact_id is not None and viewer.sees_contacts:
         contact = session.get(Contact, recipient.contact_id)
-        is_there = contact is not None and contact.list_id == recipient.list_id
-        yield Fact("Contact", recipient.contact_id, f"{path}/contacts/{recipient.contact_id}" if is_there else None)
+        if contact is None or contact.list_id != recipient.list_id:
+            yield Fact("Contact", f"{recipient.contact_id}, which was deleted")
+        else:
+            address = contact.email or contact.mobile or recipient.contact_id
+            yield Fact("Contact", address, f"{path}/contacts/{recipient.contact_id}")
 
 
 def _named(label: str, row: Any, row_id: int, path: str) -> Fact:

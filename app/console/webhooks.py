@@ -15,19 +15,19 @@ from sqlalchemy.orm import Session
 
 from app.audit.values import host_of
 from app.clock import now
+from app.console.offers import Offer, chosen, newest
 from app.console.queries import Pairs, older_query
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Event, List, Webhook, WebhookAttempt, WebhookSecret
 from app.db.models.webhooks import UNCHECKED_BAR
-from app.db.public_ids import has_any_id
 from app.errors import ServiceError
 from app.events.batch_contents import oldest_waiting
 from app.events.outbox import Payload
 from app.events.redeliver import payloads_of, replay_since
 from app.events.signing import request_body
 from app.events.webhooks import list_secrets
-from app.ids import shown_id
+from app.ids import id_in
 from app.query.cursors import CURSOR, CursorScope, Position
 from app.query.times import instant_span
 from app.secret_keys import SecretKeys
@@ -106,11 +106,11 @@ def _state(row: Any) -> WebhookState:
 
 @dataclass(frozen=True, slots=True)
 class WebhookPage:
-    """A webhook with its secrets, the names of the lists that it has chosen, and its newest deliveries."""
+    """A webhook with its secrets, the lists that it has chosen, and its newest deliveries."""
 
     webhook_state: WebhookState
     secrets: Sequence[WebhookSecret]
-    lists: Sequence[str] | None
+    lists: Sequence[Offer]
     deliveries: Sequence[WebhookAttempt]
     older: Pairs | None
 
@@ -122,7 +122,9 @@ def read_webhook(
     `invalid_query_syntax`."""
     webhook = webhook_state.webhook
     deliveries, older = deliveries_of(session, secret_keys, webhook, pairs, limit)
-    return WebhookPage(webhook_state, list_secrets(session, webhook), _list_names(session, webhook), deliveries, older)
+    return WebhookPage(
+        webhook_state, list_secrets(session, webhook), _chosen_lists(session, webhook), deliveries, older
+    )
 
 
 def deliveries_of(
@@ -149,12 +151,16 @@ def _position(cursors: CursorScope, pairs: Pairs) -> Position | None:
     return position
 
 
-def _list_names(session: Session, webhook: Webhook) -> Sequence[str] | None:
-    if webhook.chosen_lists is None:
-        return None
-    chosen = select(List.id, List.name).where(has_any_id(List, webhook.account_id, webhook.chosen_lists))
-    names = {shown_id(row.id): row.name for row in session.execute(chosen)}
-    return [names.get(list_id, str(list_id)) for list_id in webhook.chosen_lists]
+def _chosen_lists(session: Session, webhook: Webhook) -> Sequence[Offer]:
+    ids = webhook.chosen_lists or []
+    offers = {offer.id: offer for offer in chosen(session, List, webhook.account_id, ids)}
+    return [offers.get(list_id, Offer(list_id, f"{list_id}, which was deleted")) for list_id in ids]
+
+
+def offered_lists(session: Session, account_id: int, chosen_lists: Sequence[Offer] = ()) -> Sequence[Offer]:
+    """The lists that the form of a choice offers: those that are chosen, and the newest: one statement."""
+    ids = {offer.id for offer in chosen_lists}
+    return [*chosen_lists, *(offer for offer in newest(session, List, account_id) if offer.id not in ids)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +199,15 @@ def read_delivery(session: Session, issuer: str, webhook: Webhook, attempt: Webh
 # (docs/console-contents.md#webhooks).
 
 
-def lists_named(session: Session, account_id: int, text: str) -> Sequence[int] | None:
-    """The ids of the lists of which each line has a name or an id; None for no line. Raises `invalid_id`."""
+def lists_of_form(session: Session, account_id: int, ids: Sequence[str], text: str) -> Sequence[int] | None:
+    """The ids of the lists that are chosen, and of those of which each line of the text has the name or the id; None
+    for none. Raises `invalid_id`."""
+    present = {offer.id for offer in chosen(session, List, account_id, [id_ for id_ in map(id_in, ids) if id_])}
+    absent = next((id_ for id_ in ids if id_in(id_) not in present), None)
+    if absent is not None:
+        raise ServiceError("invalid_id", field="list", detail=f"the account has no list {absent!r}")
     names = [line.strip() for line in text.splitlines() if line.strip()]
-    return [find_by_name_or_id(session, List, account_id, name, "list").id for name in names] or None
+    return [*present, *(find_by_name_or_id(session, List, account_id, name, "list").id for name in names)] or None
 
 
 def time_of(text: str) -> datetime:

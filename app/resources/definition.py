@@ -52,6 +52,7 @@ class Choice(Kind):
 class Reference(Kind):
     """A row of another noun, by its name or its id. The use case takes its id, under the key `id_key`."""
 
+    control: ClassVar[str] = "reference"
     model: Any
     noun: str
     id_key: str

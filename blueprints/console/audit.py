@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -10,12 +11,14 @@ from flask import Response
 from app.accounts.sessions import OPERATOR
 from app.audit.read import AUDIT_ENTRIES
 from app.audit.record import ACTIONS
+from app.console.accounts import names_of_accounts
 from app.console.audit import PATH, find_entry, text_filter
 from app.console.queries import SearchPage, SearchRequest
 from app.http.console.pages import page
 from app.http.console.searches import Search
 from app.http.context import services
 from app.http.paths import path_id
+from app.ids import id_in
 from app.query.reader import read_page
 from blueprints.console.blueprint import blp
 
@@ -31,6 +34,14 @@ def _find(search_request: SearchRequest) -> SearchPage:
     )
 
 
+def _account_names(search_request: SearchRequest, search_page: SearchPage) -> Mapping[str, Any]:
+    """The accounts of the entries and of the filter, by name, as far as they still exist."""
+    filtered = [id_ for name, value in search_request.pairs if name == "account_id" and (id_ := id_in(value))]
+    names = names_of_accounts(search_request.session, {*filtered, *(item["account_id"] for item in search_page.items)})
+    only = [names.get(id_, f"account {id_}, which was deleted") for id_ in filtered]
+    return {"account_names": names, "only": only}
+
+
 AUDIT = Search(
     path=PATH,
     title="Audit log",
@@ -39,6 +50,7 @@ AUDIT = Search(
     find=_find,
     columns=COLUMNS,
     context=lambda: {"actions": ACTIONS},
+    page_context=_account_names,
     time="time",
     is_installation_wide=True,
 )
@@ -50,7 +62,10 @@ def entry(entry_id: str) -> Response:
     """All that an entry of the log says."""
     with services().database.read() as session:
         log_entry = find_entry(session, path_id(entry_id))
-    facts = [(name, log_entry[name]) for name in COLUMNS[2:] if log_entry[name] is not None]
+        names = names_of_accounts(session, {log_entry["account_id"]})
+    facts = [(name, log_entry[name]) for name in COLUMNS[3:] if log_entry[name] is not None]
+    if (account_id := log_entry["account_id"]) is not None:
+        facts.insert(0, ("account", names.get(account_id, f"{account_id}, which was deleted")))
     changes = [
         (change["field"], *(_written(change, name) for name in ("old", "new"))) for change in log_entry["changes"]
     ]

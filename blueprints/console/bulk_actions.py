@@ -14,6 +14,7 @@ from app.bulk_actions.query import query_of
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.clock import now
 from app.console.bulk_actions import ACTION_WORDS, PATH, RENEWAL_SECONDS, SENDING_SCOPES, read_action, text_filter
+from app.console.message_search import filtered_by
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import Pairs
 from app.db.database import Transaction
@@ -78,6 +79,7 @@ class BulkPreview:
                 self.template,
                 account=account,
                 preview=previewed,
+                filtered_by=filtered_by(session, account.id, pairs),
                 viewer=Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings)),
                 kinds=[(ACTION_WORDS[name], previewed.of(kind)) for name, kind in self.kinds.items()]
                 if previewed
@@ -130,6 +132,7 @@ def action(error: ServiceError | None = None, *, action_id: str) -> Response:
             renewed=RENEWAL_SECONDS,
             may_cancel=_has_any(action_page.words.scopes),
             messages=link(action_page.words.path, query_of(action_page.row.query), action_page.account.id),
+            filtered_by=filtered_by(session, action_page.account.id, query_of(action_page.row.query)),
             others=link(PATH, None, action_page.account.id),
         )
 

@@ -9,9 +9,10 @@ from app.accounts.domains import add_domain, delete_domain, find_domain
 from app.accounts.sessions import MANAGE
 from app.accounts.signing_keys import rotate_keys
 from app.console.domains import PATH, shown_domain, shown_domains
+from app.console.offers import newest
 from app.db.database import ReadSession, Transaction
 from app.db.lookup import find_with_id
-from app.db.models import Domain
+from app.db.models import Domain, List
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.notices import Done
@@ -40,9 +41,11 @@ def domains(error: ServiceError | None = None, **_parts: str) -> Response:
         account = account_of_request(session)
         account_domains = shown_domains(session, services().settings, account.id)
         senders = rows_of_account(session, SENDER, account.id, MAX_ROWS)
+        lists = newest(session, List, account.id) if signed_in().is_operator else ()
     template_values = {
         "domains": account_domains,
         "senders": senders,
+        "lists": lists,
         "of_senders": SENDER,
         "form": request.form,
         "of": PATH,

@@ -12,13 +12,14 @@ from app.console.groups import (
     beside,
     day_of_group,
     find_group_id,
-    newest_group_names,
     owner_of_group,
     path_of_group,
     report_of,
 )
+from app.console.offers import newest
 from app.console.queries import name_filter
 from app.db.database import ReadSession
+from app.db.models import Group
 from app.errors import ServiceError
 from app.groups.read import COUNTERS, FILTERS, GROUPS, page_groups
 from app.http.console.guard import signed_in
@@ -46,7 +47,7 @@ def group(group_id: str) -> Response:
     beside_id, refusal = request.args.get("beside", "").strip(), None
     with services().database.read() as session:
         report, other = _report(session, path_id(group_id)), None
-        names = newest_group_names(session, report.account_id, report.group["type"])
+        groups = newest(session, Group, report.account_id, Group.type == report.group["type"])
         if beside_id:
             try:
                 other = _other(session, report, beside_id)
@@ -59,7 +60,7 @@ def group(group_id: str) -> Response:
         other=other,
         rows=list(beside(report, other)),
         beside_id=beside_id,
-        names=names,
+        groups=groups,
         latest=LATEST_MESSAGES,
         sees_links="contact.view" in signed_in().scopes,
         messages=link("/console/messages", [("group_id", str(report.group["id"]))], report.account_id),

@@ -8,9 +8,9 @@ from flask import Response, request
 
 from app.accounts.sessions import MANAGE, OPERATOR
 from app.clock import now
-from app.console.lists import newest_list_names
 from app.console.losses import loss_of_transport
-from app.console.overview import queue_figures, transport_states
+from app.console.offers import newest
+from app.console.overview import live_accounts, queue_figures, transport_states
 from app.console.queues import (
     KINDS,
     MAX_DEFERRED,
@@ -27,7 +27,7 @@ from app.console.queues import (
     turns_of_all,
 )
 from app.db.database import ReadSession, Transaction
-from app.db.models import Account
+from app.db.models import Account, List
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.notices import Done
@@ -131,7 +131,7 @@ def _account_page(account_id: int, error: ServiceError | None, form: PauseForm) 
             account=account,
             of=link(PATH),
             pauses=list_pauses(session, account.id),
-            lists=newest_list_names(session, account.id),
+            lists=newest(session, List, account.id),
             everywhere=pauses_everywhere(session) if account.test_of is None else [],
             may_pause=MANAGE in signed_in().scopes and account.test_of is None,
             form=form,
@@ -155,6 +155,7 @@ def _installation_page(error: ServiceError | None, form: PauseForm = NO_PAUSE) -
             error,
             "queues.html",
             lists=(),
+            accounts=live_accounts(session),
             pauses=list_pauses(session, None),
             may_pause=True,
             form=form,

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
-from app.console.lists import newest_list_names
 from app.console.losses import loss_of_message
 from app.console.messages import PATH as MESSAGES_PATH
+from app.console.offers import newest
 from app.console.stored_messages import (
     ATTRIBUTES,
     LONGEST_VALUES,
@@ -25,7 +25,7 @@ from app.console.stored_messages import (
 )
 from app.content.limits import MAX_BODY_BYTES
 from app.db.database import ReadSession, Transaction
-from app.db.models import Message
+from app.db.models import List, Message
 from app.errors import FieldError, ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.notices import Done
@@ -236,7 +236,7 @@ def _message_page(
         except ServiceError as fault:
             faults = fault.errors
     with services().database.read() as session:
-        lists = newest_list_names(session, message.account_id) if may_send else ()
+        lists = newest(session, List, message.account_id) if may_send else ()
     texts_by_field, other_texts = _error_texts(error, {*form, *Reader.__slots__})
     answer = page_after(
         error,

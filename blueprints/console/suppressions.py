@@ -11,8 +11,8 @@ from flask import Response
 from app.bulk_actions.kinds import UNBLOCK
 from app.clock import timestamp
 from app.console.bulk_actions import offers_unblocking
-from app.console.lists import newest_list_names
 from app.console.messages import PATH as MESSAGES_PATH
+from app.console.offers import newest
 from app.console.queries import SearchPage, SearchRequest, address_filter, without_cursor
 from app.console.suppressions import (
     PATH,
@@ -30,6 +30,7 @@ from app.console.suppressions import (
 from app.console.uploads import MAX_ROWS
 from app.contacts.blocked import STATES
 from app.db.database import ReadSession, Transaction
+from app.db.models import List
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.notices import Done
@@ -56,7 +57,7 @@ def _page_context(search_request: SearchRequest, _search_page: SearchPage) -> Ma
     unblocks = (
         link(f"{PATH}/unblock", pairs) if _may_change() and offers_unblocking(search_request.account, pairs) else None
     )
-    lists = newest_list_names(search_request.session, search_request.account_id) if _may_change() else ()
+    lists = newest(search_request.session, List, search_request.account_id) if _may_change() else ()
     return {"redact": _redaction(), "unblocks": unblocks, "lists": lists}
 
 

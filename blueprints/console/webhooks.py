@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 from flask import Response, request
@@ -11,13 +12,15 @@ from app.accounts.sessions import MANAGE
 from app.audit.values import host_of
 from app.clock import timestamp
 from app.console.losses import loss_of_webhook
+from app.console.offers import MAX_OFFERED, Offer
 from app.console.queries import FILE_ROWS, PAGE_ROWS
 from app.console.webhooks import (
     PATH,
     WebhookState,
     deliveries_of,
     find_delivery,
-    lists_named,
+    lists_of_form,
+    offered_lists,
     read_delivery,
     read_webhook,
     replay_webhook,
@@ -67,7 +70,8 @@ def webhooks(error: ServiceError | None = None, **_parts: str) -> Response:
             return choose_account(session, PATH, "Webhooks")
         account = account_of_request(session)
         states = webhook_states(session, account.id)
-    template_values = {"may_manage": _may_manage(), "names": EVENT_NAMES, "form": request.form}
+        choice = _choice(session, account.id)
+    template_values = {"may_manage": _may_manage(), "form": request.form, **choice}
     links = {"action": link(PATH), "csv": link(f"{PATH}.csv")}
     return page_after(error, "webhooks.html", account=account, items=states, **template_values, **links)
 
@@ -102,12 +106,13 @@ def webhook(error: ServiceError | None = None, *, webhook_id: str) -> Response:
     with services().database.read() as session:
         state = webhook_state(session, signed_in().account_id, path_id(webhook_id))
         webhook_page = read_webhook(session, services().settings.secret_keys, state, pairs, PAGE_ROWS)
+        choice = _choice(session, state.webhook.account_id, webhook_page.lists)
     links = {
         "older": link(state.path, webhook_page.older) if webhook_page.older else None,
         "newest": link(state.path) if pairs else None,
         "csv": link(f"{state.path}/deliveries.csv"),
     }
-    template_values = {"may_manage": _may_manage(), "names": EVENT_NAMES, "renewed": RENEWAL_SECONDS}
+    template_values = {"may_manage": _may_manage(), "renewed": RENEWAL_SECONDS, **choice}
     return page_after(error, "webhook.html", webhook_page=webhook_page, webhook_state=state, **template_values, **links)
 
 
@@ -205,8 +210,14 @@ def _path(webhook_id: str) -> str:
     return f"{PATH}/{path_id(webhook_id)}"
 
 
+def _choice(session: ReadSession, account_id: int, chosen_lists: Sequence[Offer] = ()) -> Mapping[str, Any]:
+    """What the form of a choice offers."""
+    lists = offered_lists(session, account_id, chosen_lists) if _may_manage() else ()
+    return {"event_names": EVENT_NAMES, "lists": lists, "most_offered": MAX_OFFERED}
+
+
 def _chosen_lists(transaction: Transaction, account_id: int) -> Sequence[int] | None:
-    return lists_named(transaction, account_id, request.form.get("lists", ""))
+    return lists_of_form(transaction, account_id, request.form.getlist("list_id"), request.form.get("lists", ""))
 
 
 def _with_secret(webhook: Webhook, key_id: str, secret: str) -> Response:
