@@ -13,9 +13,6 @@ from app.cli.processes import PROCESSES, WrongArgument
 from app.distribution import VERSION
 from app.settings import SettingsError
 
-LONGEST = 200
-"""Characters of a first sentence, which is wrapped and not cut off."""
-
 
 class Tms(LazyCommands):
     """Imports a command when it is used, and loads the application when the command needs it."""
@@ -28,12 +25,21 @@ class Tms(LazyCommands):
         """The command or group of that name, or None."""
         return PROCESSES.get(cmd_name) or super().get_command(ctx, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command. An unknown one is reported in one line."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise WrongArgument(f"{error.format_message()} `tms --help` lists the commands.") from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the sections of commands, each command with its first sentence."""
         width = max(map(len, self.list_commands(ctx)))
         for title, names in SECTIONS.items():
             commands = ((name, self.get_command(ctx, name)) for name in names)
-            rows = [(f"{name:<{width}}", command.get_short_help_str(LONGEST)) for name, command in commands if command]
+            rows = [(f"{name:<{width}}", command.get_short_help_str()) for name, command in commands if command]
             with formatter.section(title):
                 formatter.write_dl(rows)
 

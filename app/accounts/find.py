@@ -41,4 +41,6 @@ def _the_only_one(session: Session) -> Account:
     if not accounts:
         raise ServiceError("invalid_id", field="account", detail="there is no account yet")
     names = ", ".join(account.name for account in accounts[:MAX_NAMES]) + (", …" if len(accounts) > MAX_NAMES else "")
-    raise ServiceError("invalid_id", field="account", detail=f"there are several accounts, choose one: {names}")
+    raise ServiceError(
+        "invalid_id", field="account", detail=f"there are several accounts; choose one with --account: {names}"
+    )

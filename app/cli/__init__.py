@@ -42,16 +42,23 @@ DEFINED_NOUNS = ("senders",)
 COMMANDS = ("init", "reload", "seed", "status", "top", "backup", "restore")
 """Modules with a single `command`."""
 SECTIONS = {
-    "Running": ("init", "run", "web", "worker", "scheduler", "reload", "status", "top"),
-    "Accounts": ("accounts", "keys", "test-account", "domains", "senders", "seed"),
-    "Contacts": ("lists", "contacts", "suppressions"),
-    "Messages": ("messages", "sends", "groups", "inbox"),
-    "Automations and webhooks": ("automations", "webhooks"),
-    "Transports": ("transports", "inbound"),
-    "Upkeep and repair": ("db", "backup", "restore", "holds", "history", "secrets", "console", "audit"),
+    "Run": ("init", "run", "web", "worker", "scheduler", "reload", "status", "top"),
+    "Accounts": ("accounts", "keys", "test-account", "domains", "senders", "webhooks", "console", "seed"),
+    "Sending": ("messages", "sends", "groups", "inbox", "automations", "transports", "inbound"),
+    "People": ("lists", "contacts", "suppressions"),
+    "Repair": ("db", "backup", "restore", "holds", "history", "secrets", "audit"),
 }
-"""Title -> commands, in the order of `tms --help` and of the pages about commands. `run`, `web`, `worker` and
-`scheduler` are commands of `tms` alone."""
+"""Title -> commands, in the order of `tms --help`. Only `tms` has `run`, `web`, `worker` and `scheduler`."""
+LONGEST_SENTENCE = 200
+"""Characters of the first sentence of a help text. Lists of commands wrap it and do not cut it off."""
+
+
+class WholeSentence(click.Command):
+    """A command or group that lists of commands show with the whole first sentence of its help text."""
+
+    def get_short_help_str(self, limit: int = LONGEST_SENTENCE) -> str:
+        """The first sentence, also where click would cut it off."""
+        return super().get_short_help_str(max(limit, LONGEST_SENTENCE))
 
 
 def group_of(noun: str) -> click.Group:

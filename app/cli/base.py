@@ -7,6 +7,7 @@ code 2 (docs/cli.md).
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import all_accounts, find_account
 from app.addresses import AddressKind, is_valid_email, is_valid_mobile
 from app.audit.actor import acting, command_actor
+from app.cli import WholeSentence
 from app.clock import timestamp
 from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.db.database import Database, Transaction
@@ -154,14 +156,46 @@ def one_line_errors() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        raise WrongValue(error.format_message()) from None
+        raise WrongValue(usage_problem(error)) from None
     except ServiceError as error:
         raise WrongValue("\n       ".join(field_error.developer_message for field_error in error.errors)) from None
     except SQLAlchemyError as error:
         raise Unavailable(f"the database cannot be used: {reason(error)}") from None
 
 
-class Command(click.Command):
+# What click says of an argument or option in several lines, or in the words of a programmer.
+
+_ALTERNATIVES = re.compile(r"\s*\|\s*")
+"""What separates the names of an argument that takes one of several things, such as `FILE|FOLDER`."""
+_IN_OTHER_WORDS = (
+    (re.compile(r"is not a valid integer(?: range)?\."), "is not a whole number."),
+    (re.compile(r"is not a valid float(?: range)?\."), "is not a number."),
+    (re.compile(r"is not a valid boolean\..*", re.DOTALL), "is neither on nor off."),
+    (re.compile(r"is not in the range x>=(\S+)\."), r"is less than \1."),
+    (re.compile(r"is not in the range (\S+)<=x<=(\S+)\."), r"is not a number from \1 to \2."),
+)
+
+
+def usage_problem(error: click.UsageError) -> str:
+    """What is wrong with the arguments and options of a command, as a sentence without the notation of usage lines."""
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return _missing(error.param)
+    text = error.format_message()
+    for pattern, words in _IN_OTHER_WORDS:
+        text = pattern.sub(words, text)
+    return text
+
+
+def _missing(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Argument):
+        names = _ALTERNATIVES.split((parameter.metavar or str(parameter.name).upper()).strip("[]"))
+        return f"Missing argument {' or '.join(repr(name.removesuffix('...')) for name in names)}."
+    if isinstance(parameter.type, click.Choice):
+        return f"Missing option '{parameter.opts[0]}': it is one of {', '.join(parameter.type.choices)}."
+    return f"Missing option '{parameter.opts[0]}'."
+
+
+class Command(WholeSentence):
     """A command that reports errors in one line."""
 
     warns_of_setup = True
@@ -182,7 +216,7 @@ class Command(click.Command):
             return super().invoke(ctx)
 
 
-class Group(AppGroup):
+class Group(WholeSentence, AppGroup):
     """A group of commands for one noun that report errors in one line."""
 
     command_class = Command

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
+from app.cli import WholeSentence
 from app.distribution import gunicorn_command, process_environment, python_command
 from app.infrastructure import replacing
 
@@ -20,7 +21,7 @@ class WrongArgument(click.ClickException):
     exit_code = 2
 
 
-class ProcessCommand(click.Command):
+class ProcessCommand(WholeSentence):
     """A command that becomes a process. It loads neither the application nor the database for that."""
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:

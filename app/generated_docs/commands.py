@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 
-from app.cli import SECTIONS
 from app.cli.processes import PROCESSES
 from app.tms import tms
 
@@ -49,37 +48,37 @@ PAGES = {
     "running": Page(
         "Commands for running the service",
         "The first account, the processes, and how they are. Only `tms` starts processes.",
-        SECTIONS["Running"],
+        ("init", "run", "web", "worker", "scheduler", "reload", "status", "top"),
     ),
     "accounts": Page(
         "Commands for accounts",
         "Accounts, their keys, and the domains and numbers from which they send.",
-        SECTIONS["Accounts"],
+        ("accounts", "keys", "test-account", "domains", "senders", "seed"),
     ),
     "contacts": Page(
         "Commands for contacts",
         "Lists, their contacts, and the addresses that get no messages.",
-        SECTIONS["Contacts"],
+        ("lists", "contacts", "suppressions"),
     ),
     "messages": Page(
         "Commands for messages",
         "Stored messages, what was sent, and what became of it.",
-        SECTIONS["Messages"],
+        ("messages", "sends", "groups", "inbox"),
     ),
     "automations": Page(
         "Commands for automations and webhooks",
         "What happens by itself: automations, and the events that are sent to webhooks.",
-        SECTIONS["Automations and webhooks"],
+        ("automations", "webhooks"),
     ),
     "transports": Page(
         "Commands for transports",
         "The ways to mail relays and SMS gateways, and what comes back from them.",
-        SECTIONS["Transports"],
+        ("transports", "inbound"),
     ),
     "upkeep": Page(
         "Commands for upkeep and repair",
         "The database, backups, secrets, the console, and what concerns all accounts.",
-        SECTIONS["Upkeep and repair"],
+        ("db", "backup", "restore", "holds", "history", "secrets", "console", "audit"),
     ),
 }
 """Name of the file -> the page."""

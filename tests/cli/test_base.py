@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -11,9 +12,11 @@ import pytest
 from app import create_app
 from app.cli.base import given_options, print_row, print_rows
 from app.settings import Settings, from_environment
+from app.tms import tms
 from tests.cli.conftest import Cli
 from tests.support.apps import app_with
 from tests.support.cases import each
+from tests.support.commands import commands_of
 from tests.support.prepared import migrated_file
 from tests.support.rows import Rows
 from tests.support.servers import migrated_database, short_folder
@@ -111,13 +114,37 @@ def test_an_unusable_database_is_reported_in_one_line_with_exit_code_1() -> None
         (["keys", "create"], "Missing argument 'NAME'."),
         (["keys", "create", "k", "--level", "root"], "Invalid value for '--level': 'root' is not one of"),
         (["keys", "list", "--frob"], "No such option '--frob'."),
-        (["groups", "list", "--limit", "0"], "Invalid value for '--limit': 0 is not in the range x>=1."),
+        (["groups", "list", "--limit", "0"], "Invalid value for '--limit': 0 is less than 1."),
         (["seed", "/no/such/file"], "Invalid value for 'FILE': File '/no/such/file' does not exist."),
+        (["groups", "list", "--limit", "few"], "Invalid value for '--limit': 'few' is not a whole number."),
+        (["senders", "update", "a", "--rate", "few"], "Invalid value for '--rate': 'few' is not a number."),
+        (
+            ["accounts", "update", "a", "--track-opens", "x"],
+            "Invalid value for '--track-opens': 'x' is neither on nor off.",
+        ),
         (["contacts", "show", "1"], "Missing option '--list'."),
+        (["keys", "create", "k"], "Missing option '--level': it is one of report, limited, standard."),
+        (["backup"], "Missing argument 'FILE' or 'FOLDER'."),
+        (["contacts", "update", "--list", "1"], "Missing argument 'CONTACT'."),
+        (["sends", "retry"], "Missing argument 'UUID' or 'FILTER'."),
     ],
 )
 def test_an_invalid_argument_is_reported_in_one_line(bare: Cli, arguments: list[str], error: str) -> None:
     assert bare.refused(*arguments).startswith(error)
+
+
+def test_no_command_asks_for_what_is_missing_in_the_notation_of_its_usage(bare: Cli) -> None:
+    """One line, which ends as a sentence and has no bars, brackets, dots or indented choices."""
+    required = {
+        words: command for words, command in commands_of(tms) if any(param.required for param in command.params)
+    }
+    lines = {words: bare.refused(*words) for words in required}
+    assert {words: line for words, line in lines.items() if re.search(r"[|\[\]\\]|\.\.|[^.]$", line)} == {}
+
+
+def test_lists_of_commands_show_whole_sentences(bare: Cli) -> None:
+    for words in ([], ["sends"], ["holds", "release"]):
+        assert "..." not in bare.text(*words, "--help").partition("Commands:")[2]
 
 
 def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:

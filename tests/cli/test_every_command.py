@@ -108,7 +108,7 @@ def test_every_command_of_one_account_asks_which_of_several(
     assert len(commands_of_one_account) > 50
     for path, command in commands_of_one_account:
         refused = bare.refused(*call(path, command, file))
-        assert refused.startswith("there are several accounts, choose one: "), path
+        assert refused.startswith("there are several accounts; choose one with --account: "), path
 
 
 SHOWS_SOMETHING: dict[Words, str] = {

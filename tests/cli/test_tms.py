@@ -39,8 +39,13 @@ def test_it_has_the_commands_of_flask_and_the_processes() -> None:
 
 def test_its_help_has_sections_with_whole_sentences() -> None:
     printed = run("--help").stdout
-    assert re.findall(r"^(\S.*):$", printed, re.M) == ["Options", *cli.SECTIONS]
-    assert "..." not in printed.partition("Running:")[2]
+    assert re.findall(r"^(\S.*):$", printed, re.M) == ["Options", "Run", "Accounts", "Sending", "People", "Repair"]
+    assert "..." not in printed.partition("\nRun:")[2]
+
+
+def test_each_command_is_in_one_section_of_its_help() -> None:
+    placed = [name for names in cli.SECTIONS.values() for name in names]
+    assert sorted(placed) == tms.list_commands(click.Context(tms))
 
 
 def test_its_commands_print_what_those_of_flask_print(app: Flask) -> None:
@@ -59,9 +64,10 @@ def test_it_names_the_version_of_the_package() -> None:
     [
         (("scheduler", "--fast"), "Error: No such option '--fast'.\n"),
         (("run", "now"), "Error: Got unexpected extra argument (now)\n"),
+        (("rum",), "Error: No such command 'rum'. `tms --help` lists the commands.\n"),
     ],
 )
-def test_a_wrong_argument_of_a_process_is_one_line(arguments: tuple[str, ...], error: str) -> None:
+def test_a_wrong_command_or_argument_of_a_process_is_one_line(arguments: tuple[str, ...], error: str) -> None:
     refused = run(*arguments)
     assert (refused.exit_code, refused.stdout, refused.stderr) == (2, "", error)
 
