@@ -144,7 +144,7 @@ def show_run(session: Session, run: AutomationRun) -> Row:
 
 @run_group.writes("cancel", RUN)
 def cancel_(transaction: Transaction, run: AutomationRun) -> Row:
-    """End a run. Its contact gets no more messages from it."""
+    """Cancel a run. Its contact gets no more messages from it."""
     changed = cancel(transaction, run.account_id, run.id)
     transaction.expire(run)
     return {**_run(run), "changed": changed}

@@ -60,9 +60,9 @@ def ask_for_all(
         previewed = _confirmed(previewed, partial(_preview, parts, kind, filters, account))
     with parts.database.write() as transaction:
         row = _row(ask(transaction, transaction.get_one(Account, previewed.account_id), previewed))
-    back = f"`{COMMAND_LINE} sends bulk-actions cancel {row['id']}` keeps that back"
-    after = f"from {UNDO_PERIOD.total_seconds():.0f} seconds from now on"
-    return CommandResult(f"{previewed.number_done} will be {kind.past}, {after}; {back}", row)
+    cancelling = f"`{COMMAND_LINE} sends bulk-actions cancel {row['id']}` cancels this"
+    start = f"starting in {UNDO_PERIOD.total_seconds():.0f} seconds"
+    return CommandResult(f"{previewed.number_done} will be {kind.past}, {start}; {cancelling}", row)
 
 
 def _preview(parts: Services, kind: Kind, filters: Sequence[str], account: str | None) -> Preview:

@@ -30,7 +30,7 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except CommandError as error:
-        raise WrongValue(str(error)) from None
+        raise WrongValue(str(error).replace("Can't locate revision identified by", "there is no revision")) from None
     except migrate.MigrationError as error:
         raise Unavailable(str(error)) from None
 

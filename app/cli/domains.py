@@ -110,7 +110,7 @@ def _text(_context: click.Context, _parameter: click.Parameter, file: TextIO) ->
 )
 @selector_option
 def rotate(transaction: Transaction, domain: Domain, selector: str | None) -> Row:
-    """Make new keys beside those that sign. They take over once `tms domains verify` finds their records."""
+    """Make new keys beside those that sign. They take over once their records are verified."""
     rotate_keys(transaction, domain, services().settings.secret_key, selector)
     return domain_row(transaction, domain)
 
@@ -131,7 +131,7 @@ def rotate(transaction: Transaction, domain: Domain, selector: str | None) -> Ro
     help="The private key in PEM format. Use - for standard input.",
 )
 def import_key_(transaction: Transaction, domain: Domain, selector: str, pem: str) -> Row:
-    """Import a private key of your own. It signs once `tms domains verify` finds its record."""
+    """Import a private key of your own. It signs once its record is verified."""
     import_key(transaction, domain, services().settings.secret_key, selector, pem)
     return domain_row(transaction, domain)
 

@@ -178,7 +178,7 @@ def show(session: Session, *, limit: int, **options: Any) -> list[Row]:
 
 
 release = Group("release", help="Release what is held, so that it is sent.")
-drop = Group("drop", help="End what is held, without sending it.")
+drop = Group("drop", help="Drop what is held, so that it is not sent.")
 group.add_command(release)
 group.add_command(drop)
 
@@ -232,7 +232,7 @@ def _held_runs(parts: Services, **options: Any) -> tuple[HeldRuns, Callable[[], 
 @release.runs("messages", "installation")
 @message_options
 def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
-    """Put messages back into the queue. One that shows a sign of arrival ends as sent."""
+    """Release messages into the queue. One that shows a sign of arrival ends as sent."""
     selection, count = _held_messages(parts, **options)
     if dry_run:
         held_now = count(sent=True)
@@ -240,7 +240,7 @@ def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: A
         return CommandResult(
             "\n".join([f"{held_now.number_done('message')} would be released", *held_now.lines]), facts
         )
-    held = confirmed("Send", "message", partial(count, sent=True), yes=yes).held
+    held = confirmed("Release", "message", partial(count, sent=True), yes=yes).held
     with progress("releasing", held) as advance:
         done = release_messages(parts, selection, advance)
     parts.wake_ups.wake(SENDS)
@@ -259,21 +259,23 @@ def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: A
 )
 @message_options
 def drop_messages_(parts: Services, *, outcome: DropOutcome, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
-    """End messages without sending them, each with its event."""
+    """Drop messages. They are not sent, and each has its event."""
     selection, count = _held_messages(parts, **options)
     if dry_run:
         held = count(sent=False).held
-        return CommandResult(f"{counted(held, 'message')} would end as {outcome}", {"held": held, "outcome": outcome})
-    held = confirmed(f"Do not send, and end as {outcome},", "message", partial(count, sent=False), yes=yes).held
+        line = f"{counted(held, 'message')} would be dropped as {outcome}"
+        return CommandResult(line, {"held": held, "outcome": outcome})
+    held = confirmed(f"Drop as {outcome}", "message", partial(count, sent=False), yes=yes).held
     with progress("dropping", held) as advance:
         dropped = drop_messages(parts, selection, outcome, advance)
-    return CommandResult(f"ended {counted(dropped, 'message')} as {outcome}", {"dropped": dropped, "outcome": outcome})
+    line = f"dropped {counted(dropped, 'message')} as {outcome}"
+    return CommandResult(line, {"dropped": dropped, "outcome": outcome})
 
 
 @release.runs("runs", "installation")
 @run_options
 def release_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
-    """Let runs of automations go on: what fell due is carried out now."""
+    """Release runs of automations, which go on. Steps that fell due are carried out now."""
     selection, count = _held_runs(parts, **options)
     if dry_run:
         held = count().held
@@ -288,28 +290,28 @@ def release_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) 
 @drop.runs("runs", "installation")
 @run_options
 def drop_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
-    """End runs of automations: their contacts are sent nothing more by them."""
+    """Drop runs of automations. Their contacts get no more messages from them."""
     selection, count = _held_runs(parts, **options)
     if dry_run:
         held = count().held
-        return CommandResult(f"{counted(held, 'run')} would end", {"held": held})
-    held = confirmed("End", "run", count, yes=yes).held
+        return CommandResult(f"{counted(held, 'run')} would be dropped", {"held": held})
+    held = confirmed("Drop", "run", count, yes=yes).held
     with progress("dropping", held) as advance:
         dropped = drop_runs(parts, selection, advance)
-    return CommandResult(f"ended {counted(dropped, 'run')}", {"dropped": dropped})
+    return CommandResult(f"dropped {counted(dropped, 'run')}", {"dropped": dropped})
 
 
 @release.runs("events", "installation")
 @event_options
 def release_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> CommandResult:
-    """Send the events that webhooks had waiting, and those behind them."""
-    return _end_holds(parts, account, "Send", "released", release_webhook, dry_run=dry_run, yes=yes)
+    """Release the events that waited for webhooks in the backup, and those behind them."""
+    return _end_holds(parts, account, "Release", "released", release_webhook, dry_run=dry_run, yes=yes)
 
 
 @drop.runs("events", "installation")
 @event_options
 def drop_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> CommandResult:
-    """Leave out the events that waited for webhooks in the backup; what happened since the restore is sent."""
+    """Drop the events that waited for webhooks in the backup. Events since the restore are sent."""
     return _end_holds(parts, account, "Drop", "dropped", drop_events, dry_run=dry_run, yes=yes)
 
 

@@ -74,7 +74,7 @@ def _add_delete(group: Group, resource: ResourceDefinition, named: NamedItem) ->
     def delete(transaction: Transaction, item: Any) -> CommandResult:
         key = getattr(item, resource.key)
         transaction.delete(item)
-        return CommandResult(f"deleted {resource.noun} {key}", {resource.key: key, "deleted": True})
+        return CommandResult(f"{resource.noun} {key}: {resource.done['delete']}", {resource.key: key, "deleted": True})
 
 
 def _texts(options: dict[str, Any]) -> dict[str, str]:

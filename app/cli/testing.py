@@ -64,7 +64,7 @@ def show(session: Session, account: Account) -> Row:
 
 @group.writes("refresh")
 def refresh(transaction: Transaction, account: Account) -> Row:
-    """Update the copies in the test account: settings, domains, sms senders, messages, and lists with their fields."""
+    """Refresh the copies in the test account: settings, domains, sms senders, messages, and lists with their fields."""
     owner = transaction.get_one(Account, find_test_account(transaction, account).test_of)
     return _row(transaction, refreshed_test_account(transaction, owner))
 

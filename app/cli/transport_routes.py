@@ -83,7 +83,7 @@ def update(transaction: Transaction, route: Route, **options: Any) -> Row:
     """Change the transports, the conditions or the position of a route. An empty value clears a condition."""
     attributes = _attributes(**options)
     if not attributes:
-        raise ServiceError("required", field="transports", detail="give at least one change")
+        raise ServiceError("required", field="transports", detail="name at least one change")
     update_route(transaction, route, attributes)
     wake_after(transaction)
     return _row(transaction, route)

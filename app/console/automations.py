@@ -169,7 +169,7 @@ END_REASON_WORDS: Mapping[str, str] = {
     EndReason.NO_DATE: "The contact has no date to wait for.",
     EndReason.CONTACT_DELETED: "The contact was deleted.",
     EndReason.CONTACT_INACTIVE: "The contact was not active when the next step was due.",
-    CANCEL_REASON: "Somebody ended the run.",
+    CANCEL_REASON: "Somebody cancelled the run.",
     DELETION_REASON: "The automation was deleted.",
     FAILURE_REASON: "The next step failed in every attempt because of an internal error.",
     DROP_REASON: "An operator dropped the run after a restore.",

@@ -43,8 +43,8 @@ class ActionWords(NamedTuple):
 ACTION_WORDS: Mapping[str, ActionWords] = {
     RETRY.name: ActionWords("Retry", "Retry {}", "Retried", MESSAGES_PATH),
     RELEASE.name: ActionWords("Release", "Release {}", "Released", HELD_PATH),
-    DROP_AS_SENT.name: ActionWords("End as sent", "End {} as sent", "Ended as sent", HELD_PATH),
-    DROP_AS_FAILED.name: ActionWords("End as failed", "End {} as failed", "Ended as failed", HELD_PATH),
+    DROP_AS_SENT.name: ActionWords("Drop as sent", "Drop {} as sent", "Dropped as sent", HELD_PATH),
+    DROP_AS_FAILED.name: ActionWords("Drop as failed", "Drop {} as failed", "Dropped as failed", HELD_PATH),
     UNBLOCK.name: ActionWords("Unblock", "Unblock {}", "Unblocked", SUPPRESSIONS_PATH, ("contact.update",)),
 }
 

@@ -34,7 +34,7 @@ RESOURCE = ResourceDefinition(
             column=SmsSender.kind,
             heading="Kind",
             kind=Choice(KINDS),
-            meaning="Kind",
+            meaning="Kind of sender",
             is_required=True,
         ),
         Attribute(key="list_id", column=SmsSender.list_id, format_value=shown_id),

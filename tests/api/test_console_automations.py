@@ -227,7 +227,7 @@ def test_a_run_says_where_its_contact_is_why_and_when_next(author: Tenant) -> No
     assert "hello" in page
     assert "send: done · View message" in page
     assert f"/contacts/{ann['id']}" in answer.text
-    assert "End the run" not in page
+    assert "Cancel run" not in page
 
 
 WHY: tuple[tuple[dict[str, Any], str], ...] = (
@@ -313,11 +313,11 @@ def test_who_was_signed_in_by_a_link_ends_a_run(author: Tenant) -> None:
     enter(author)
     (run,) = runs_of(author.services, automation_id)
     browser, path = linked(author), f"{PATH}/{automation_id}/runs/{run.id}"
-    assert "End the run" in words(browser.get(path))
+    assert "Cancel run" in words(browser.get(path))
     for _ in range(2):
         assert browser.confirm(f"{path}/cancel").headers["Location"] == path
     page = words(browser.get(path))
-    assert ("Somebody ended the run." in page, "End the run" in page) == (True, False)
+    assert ("Somebody cancelled the run." in page, "Cancel run" in page) == (True, False)
     assert runs_of(author.services, automation_id)[0].state == "ended"
     assert acts(author) == ["automation.created", "run.cancelled"], "once"
 

@@ -99,7 +99,7 @@ def test_a_domain_is_added_checked_and_says_what_is_missing_record_by_record(
     assert browser.post(f"{path}/check").headers["Location"] == path
     waiting = browser.get(path)
     assert "unverified · being checked" in words(waiting)
-    assert "Check now" not in words(waiting)
+    assert "Verify now" not in words(waiting)
     assert f'<div id="live" hx-get="{path}" hx-trigger="every 2s"' in waiting.text
     run_checks(asking)
     assert '<div id="live">' in browser.get(path).text
@@ -384,7 +384,7 @@ def test_an_operator_approves_the_number_of_another_account_only_as_shared(
 def test_keys_are_offered_no_changes(tenant: Tenant) -> None:
     path = add(manager(tenant), new_domain())
     standard = signed_in(tenant)
-    assert "Check now" not in words(standard.get(path))
+    assert "Verify now" not in words(standard.get(path))
     assert "Add a domain" not in words(standard.get(PATH))
 
 

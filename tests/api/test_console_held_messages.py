@@ -91,7 +91,7 @@ def test_all_that_a_search_shows_is_released_after_a_preview(tenant: Tenant, row
     assert "2 messages of " in preview
     assert "Nothing has been done yet." in preview
     assert "Left out 1: it has arrived and ends as sent" in preview
-    assert ("Release 1 of 2 messages" in preview, "End 2 messages as sent" in preview) == (True, True)
+    assert ("Release 1 of 2 messages" in preview, "Drop 2 messages as sent" in preview) == (True, True)
     path = ask(browser, tenant, "release", "was=queued")
     assert "Release 2 messages" in words(browser.get(path))
     assert rows.states([sent, arrived, other]) == ["held", "held", "held"]
@@ -117,10 +117,10 @@ def test_what_is_held_is_ended_without_being_sent(
 ) -> None:
     ids = held(rows, *(f"p{number}@example.com" for number in range(30)))
     path = ask(browser, tenant, f"drop_as_{outcome}")
-    assert f"End 30 messages as {outcome}" in words(browser.get(path))
+    assert f"Drop 30 messages as {outcome}" in words(browser.get(path))
     run_due(tenant.services, time_slice=60)
     assert rows.states(ids) == [state] * 30
-    assert f"Ended as {outcome} 30" in words(browser.get(path))
+    assert f"Dropped as {outcome} 30" in words(browser.get(path))
 
 
 def test_what_was_decided_meanwhile_is_left_as_it_is(

@@ -122,7 +122,7 @@ def test_what_a_restore_holds_is_released_by_an_operator(watched: WatchedPage) -
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("row", name=address)).to_contain_text("queued")
     assert faults_of(watched, "held messages") == []
-    page.get_by_role("button", name="Release or end all matching messages").click()
+    page.get_by_role("button", name="Release or drop all matching messages").click()
     expect(page.get_by_role("row", name=address)).to_contain_text("sent")
     assert faults_of(watched, "the preview of held messages") == []
     page.get_by_role("button", name="Release 1 message").click()

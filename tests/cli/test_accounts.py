@@ -211,7 +211,7 @@ def test_senders_are_added_updated_and_deleted(cli: Cli, customers: int) -> None
         "list": None,
         "list_id": None,
     }
-    assert cli.text("senders", "delete", number) == f"deleted sender {number}\n"
+    assert cli.text("senders", "delete", number) == f"sender {number}: The approval was withdrawn.\n"
     assert cli.refused("senders", "show", number) == f"address: the account has no sender '{number}'"
 
 

@@ -58,7 +58,7 @@ def test_a_downgrade_asks_for_confirmation(run: FlaskCliRunner) -> None:
 def test_an_unknown_revision_is_reported_in_one_line(run: FlaskCliRunner) -> None:
     result = run.invoke(args=["db", "upgrade", "nine"])
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[1:] == ["Error: Can't locate revision identified by 'nine'"]
+    assert result.stderr.splitlines()[1:] == ["Error: there is no revision 'nine'"]
 
 
 def test_an_upgrade_in_two_parts(run: FlaskCliRunner, next_release: Callable[[], None]) -> None:

@@ -111,7 +111,7 @@ def test_the_question_before_a_release_says_what_has_arrived(tenant: Tenant, row
     said = bare.text(*release, "--dry-run")
     assert said == "2 of 3 messages would be released\n1 left out: it has arrived and ends as sent\n"
     result = bare.run(*release, input="n\n")
-    assert "1 left out: it has arrived and ends as sent\nSend 2 of 3 messages? [y/N]" in result.stderr
+    assert "1 left out: it has arrived and ends as sent\nRelease 2 of 3 messages? [y/N]" in result.stderr
     assert bare.json(*release, "--yes") == {"released": 2, "arrived": 1}
     assert bare.json(*release, "--yes") == {"released": 0, "arrived": 0}
     assert bare.acts("--account", tenant.name, "object=recipient") == [("recipient.released", "holds release messages")]
@@ -134,7 +134,7 @@ def test_a_question_that_has_stood_for_long_is_asked_again_if_its_numbers_change
     monkeypatch.setattr(click, "confirm", answered)
     result = bare.run("holds", "release", "messages", "--account", tenant.name, input="y\ny\n")
     assert result.exit_code == 0, result.output
-    assert asked == ["Send 1 message?", *(["Send 2 messages?"] if is_more else [])]
+    assert asked == ["Release 1 message?", *(["Release 2 messages?"] if is_more else [])]
     assert (
         "The held items have changed since the question was asked. Run the command again." in result.stderr
     ) == is_more

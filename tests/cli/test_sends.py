@@ -283,7 +283,7 @@ def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli
     refused = f"The bulk action {number} has ended: it is cancelled."
     assert bare.refused("sends", "bulk-actions", "cancel", number, *account) == refused
     said = cli.text(*retry, "--yes")
-    assert said.startswith("2 of 3 messages will be retried, from 30 seconds from now on; `")
+    assert said.startswith("2 of 3 messages will be retried, starting in 30 seconds; `")
     assert f"`{COMMAND_LINE} sends bulk-actions cancel " in said
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))

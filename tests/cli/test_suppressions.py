@@ -144,7 +144,7 @@ def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, 
     assert cli.text(*unblock, "--dry-run").startswith(f"3 addresses of {tenant.name} would be unblocked\n")
     assert len(cli.json("suppressions", "list", "--state", "blocked")) == 4
     said = cli.text(*unblock, "--yes")
-    assert said.startswith("3 addresses will be unblocked, from 30 seconds from now on; `")
+    assert said.startswith("3 addresses will be unblocked, starting in 30 seconds; `")
     assert f"`{COMMAND_LINE} sends bulk-actions cancel " in said
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
