@@ -56,7 +56,7 @@ _TYPES = {
         f"(`{TMS} accounts update ACCOUNT --allow-network CIDR`).",
     ),
     "permission_denied": Help(
-        "The key is valid, but its access level does not include this endpoint, or not this filter.",
+        "The key is valid, but its access level does not include this endpoint or this filter.",
         "A key of the level Report or Limited where a higher one is needed.",
         "`access_token_scope` in the answer to `GET /v1/` lists what the key may do, and the reference at /docs what "
         "each endpoint needs. Use a key of a sufficient level, or ask the operator for one "
@@ -78,7 +78,7 @@ _TYPES = {
     "method_not_allowed": Help(
         "The path exists, but not with this method.",
         "PUT where the API has PATCH, POST on the path of a single object, or DELETE of something that is read-only.",
-        "The header Allow of this answer lists the methods of the path; OPTIONS asks for it without a key.",
+        "The header Allow of this answer lists the methods of the path. A request with OPTIONS gets it without a key.",
     ),
     "conflict": Help(
         "The request is valid in itself, but conflicts with something that exists.",
@@ -103,9 +103,9 @@ _TYPES = {
     "service_unavailable": Help(
         "The service could not carry out the request at the moment. The request itself may be valid.",
         "An overload, a restart, or a database that does not answer.",
-        "Repeat the request after as many seconds as `Retry-After` says, a POST with the same `Idempotency-Key` so "
-        f"that nothing happens twice. If it persists, give the operator the `id` of this error; `{TMS} status` shows "
-        "what is wrong.",
+        "Wait for as many seconds as `Retry-After` says, and repeat the request. Repeat a POST with the same "
+        "`Idempotency-Key`, so that nothing happens twice. If the error persists, give the operator its `id`; "
+        f"`{TMS} status` shows what is wrong.",
     ),
 }
 
@@ -131,17 +131,17 @@ _SCHEMA = {
     ),
     "too_short": Help(
         "A text has fewer characters, or an array fewer elements, than needed.",
-        "Only extensions of this installation have such attributes in the API; of commands it is a secret that is easy "
-        "to guess.",
+        "Only extensions of this installation have such attributes in the API. In a command, it is a signing "
+        "secret that is too short.",
         "Give at least as much as the `developer_message` says.",
     ),
     "invalid_range": Help(
         "A number or a duration lies outside of the two bounds that the attribute has.",
         "A duration below a minute or above the longest one in the definition of an automation.",
-        "Give a number between the bounds in the `developer_message`, which both count as inside.",
+        "Give a number from the lower to the upper bound in the `developer_message`. Both bounds are allowed.",
     ),
     "invalid_string": Help(
-        "The attribute takes text, or one text out of a few, and this is not one of them.",
+        "The attribute takes text, or one of a few words, and the value is neither.",
         "A number, object or array in place of a text, an option that a Dropdown does not have, a value outside of an "
         "enumeration such as `type`, or a control character in a subject or name.",
         "Send a JSON string; where there is a choice, one of the values in the `developer_message`. `GET "
@@ -221,13 +221,13 @@ _SCHEMA = {
         "Check the order and the hours, 00 to 23: `2026-01-31T10:00:00`.",
     ),
     "invalid_email_address": Help(
-        "The value cannot be an email address. Whether a mailbox has it was not looked up.",
+        "The value is not an email address. The service checks its form, not whether the mailbox exists.",
         "A typing error, a name around the address, several addresses in one value, a domain without a dot, or spaces.",
         "Send one bare address, such as `ann@example.com`. Where people type addresses, check them there and let them "
         "correct what they typed.",
     ),
     "invalid_mobile_address": Help(
-        "The value cannot be a mobile number of the country that it begins with.",
+        "The value is not a mobile number of the country whose code it begins with.",
         "A leading `+`, `00` or `0`, spaces or hyphens, or a number without its country code.",
         "Send the digits alone with the country code in front: `61491570156` for 0491 570 156 in Australia.",
     ),
@@ -287,7 +287,7 @@ _QUERIES = {
     ),
     "invalid_offset": Help(
         "`offset` is the number of items to skip, and the value is not allowed.",
-        "A negative number, often of a page number that begins with 0, or a text.",
+        "A negative number, often computed from a page number that begins with 0, or a text.",
         "Give `offset` of 0 or more, or follow `_links.next` and `_links.prev` instead of computing it.",
     ),
     "invalid_filter_list": Help(
@@ -312,7 +312,7 @@ _CONTACTS = {
         f'(`{TMS} lists add-field LIST Mobile "Mobile Phone"`).',
     ),
     "no_subscribed_addresses": Help(
-        "You asked with `remove_unsubscribers` to leave out people who have unsubscribed, and then nobody was left.",
+        "`remove_unsubscribers` leaves out people who have unsubscribed, and nobody else was in the request.",
         "All addresses of the request are on the list of unsubscribed addresses.",
         "Nothing is wrong with the request: there is nobody to add. `remove_unsubscribers=list` looks at this list "
         "only, `none` creates all contacts; sends still skip those who have unsubscribed.",
@@ -444,7 +444,7 @@ _SENDS = {
         f"`{TMS} accounts update ACCOUNT --default-from-address EMAIL`.",
     ),
     "invalid_from_address_domain": Help(
-        "The account may not send from this domain (yet), because its SPF and DKIM records have not been found.",
+        "The account may not send from this domain, because its SPF and DKIM records have not been found.",
         "An address of a public provider such as gmail.com, a domain of which only the parent is configured, or one "
         "whose DNS records are not published yet.",
         "Send with a `from_address` of a domain of your own that is configured. To configure one, ask the operator to "
@@ -486,7 +486,7 @@ _SENDS = {
         f"number belongs to. The operator can reassign it (`{TMS} senders update`).",
     ),
     "missing_stop_words": Help(
-        "The text message does not say how to opt out, although recipients are to do so with a reply.",
+        "The text message does not say how to opt out, although recipients opt out by a reply.",
         "No stop word as a whole word in the text, one that stands in a conditional and is not shown to all, or an "
         "`unsubscribe_type` that was left out and so means word.",
         "Write something like `Reply STOP to opt out` into `body_text`. If the text offers a link instead, or needs no "

@@ -328,8 +328,8 @@ class Settings:
     )
     web_connections: int = _setting(
         4000,
-        "connections that one API process keeps open at once; when there is one more, the address with the most "
-        "connections loses the one that has waited longest for its client",
+        "connections that one API process keeps open at once; above that, the address with the most connections loses "
+        "the one that has waited longest for its client",
         parse_whole(10),
     )
     web_buffer_bytes: int = _setting(
@@ -522,7 +522,7 @@ class Settings:
         "account may have its own",
     )
     retain_events: timedelta | None = _retention(
-        "7d", "how long events are kept at least, for [replay](webhooks.md#replay); at most twice as long"
+        "7d", "how long events are kept for [replay](webhooks.md#replay): at least so long, at most twice as long"
     )
     retain_captured: timedelta | None = _retention(
         "30d", "how long [captured messages](testing.md#inbox) are kept", ("RETENTION_DAYS", "d")
@@ -547,18 +547,18 @@ class Settings:
         "OpenTelemetry collector that gets [traces](monitoring/traces.md) over OTLP and HTTP", parse_traces_url, "none"
     )
     traces_ratio: float = _setting(
-        1.0, "part of the requests that are traced, 0 to 1, with all that follows from each", parse_ratio
+        1.0, "share of the requests that are traced, 0 to 1; what follows from them is traced, too", parse_ratio
     )
     log_format: str = _setting(
         "json",
-        "`json`, `console`, or `journal` for systemd's: with priorities, without times",
+        "`json`, `console`, or `journal` for systemd's journal: with priorities and without times",
         parse_log_format,
         "`console` on a terminal, else `json`",
     )
     log_file: str = _setting(
         "",
-        "file that the lines of the log are appended to, instead of standard error; the one before is kept beside it, "
-        "with `.1`, each up to 100 MB",
+        "file that the log is written to instead of standard error; at 100 MB the file is renamed, with `.1` at its "
+        "end, and a new one begins",
         default_text="`service.log` in `DATA_DIR` where the service was started in a terminal, else standard error",
     )
 

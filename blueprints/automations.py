@@ -139,7 +139,7 @@ class Pause(MethodView):
     @blp.scope("contact.update")
     @blp.describe("automations.pause", returns=AutomationWithDefinitionSchema, errors=(409, 422), is_idempotent=True)
     def post(self, automation_id: str) -> Response:
-        """Pauses the automation: what falls due is held. A paused one stays so."""
+        """Pauses the automation: steps that fall due are held. A paused automation stays paused."""
         parse_write(query_pairs(), (), AUTOMATION_SHAPE.resource)
         row_id = path_id(automation_id)
 
@@ -171,7 +171,7 @@ class Resume(MethodView):
         is_idempotent=True,
     )
     def post(self, automation_id: str) -> Response:
-        """Resumes the automation; `held` says what becomes of what is held. An active one stays so."""
+        """Resumes the automation; `held` says what to do with held steps. An active automation stays active."""
         parse_write(query_pairs(), (), AUTOMATION_SHAPE.resource)
         row_id = path_id(automation_id)
 
@@ -232,7 +232,7 @@ class Validation(MethodView):
         errors=(409, 422),
     )
     def post(self) -> Response:
-        """The definition in full, as it would be stored; nothing is."""
+        """Checks a definition, and returns it in full, as it would be stored. Nothing is stored."""
         parse_write(query_pairs(), (), AUTOMATION_SHAPE.resource)
         with located_errors():
             draft, limit = read_definition(json_object()), services().settings.max_automations

@@ -107,7 +107,7 @@ class Contacts(MethodView):
         is_idempotent=True,
     )
     def post(self, list_id: str) -> Response:
-        """Creates one contact (201 with it), or all of a `contacts` array (204)."""
+        """Creates one contact and returns it (201), or all contacts of a `contacts` array (204)."""
         contact_list = list_of_path(list_id)
         resource = contact_shape(contact_list.value_fields).resource
         parameters = parse_write(query_pairs(), {"remove_unsubscribers"}, resource)

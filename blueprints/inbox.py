@@ -44,7 +44,7 @@ class CapturedMessage(MethodView):
         query=instance_parameters(CAPTURED_MESSAGE_SHAPE.resource),
     )
     def get(self, captured_id: str) -> Response:
-        """The message as it would have left."""
+        """The captured message as it would have been sent."""
         with services().database.read() as session:
             require_captured(session, principal().account_id, path_id(captured_id))
             query = parse_instance(query_pairs(), CAPTURED_MESSAGE_SHAPE.resource)
