@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from app.distribution import COMMAND_LINE
 from app.error_help import HELP
 from app.errors import CONTACTS, FILTER, SCHEMA, SENDS, TYPE_LEVEL, Code
 
@@ -38,7 +39,7 @@ def _table(codes: Mapping[str, Code]) -> str:
 
 
 def _row(code: Code) -> str:
-    meaning, cause, remedy = HELP[code.code]
+    meaning, cause, remedy = (text.replace(COMMAND_LINE, "tms") for text in HELP[code.code])
     return f"| `{code.code}` | {code.status} | `{code.type}` | {meaning} **Usual cause:** {cause} | {remedy} |\n"
 
 

@@ -10,7 +10,7 @@ from app.settings import Settings, variable_of
 HEAD = """\
 # Settings
 
-Environment variables. `make run`, the processes of the `Procfile`, `flask --app wsgi …` and `tms` read the same ones.
+Environment variables. All processes and commands read the same ones.
 An empty variable counts as not set; an invalid value is reported in one line, with exit status 2. Switches take
 `1 0 on off true false yes no`. A variable that looks like a misspelt setting, such as `EMAIL_TRANSPORT`, is reported at
 the start of each process and by each command, with the setting that is nearest to it; each process also logs which

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from flask.cli import ScriptInfo
 
 from app.cli.processes import PROCESSES
+from app.distribution import COMMAND_LINE
 from app.tms import tms
 from tests.docs.world import World
 from tests.support.stand_ins import Answer, StandIns, TypedCommand, stand_ins
@@ -122,8 +123,8 @@ def _flask(world: World, arguments: list[str], given: bytes) -> Answer:
 
 
 def _tms(world: World, arguments: list[str], given: bytes) -> Answer:
-    """Runs a command of `tms` in this process. For a command that would become a process, only the arguments are
-    checked."""
+    """Runs a command of `tms` in this process, which names other commands as an installed service does. For a command
+    that would become a process, only the arguments are checked."""
     name, *rest = arguments or ["--help"]
     try:
         if name in PROCESSES:
@@ -135,7 +136,8 @@ def _tms(world: World, arguments: list[str], given: bytes) -> Answer:
     result = CliRunner().invoke(tms, arguments, input=given, obj=script)
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
-    return result.stdout, result.stderr, result.exit_code
+    stdout, stderr = (text.replace(COMMAND_LINE, "tms") for text in (result.stdout, result.stderr))
+    return stdout, stderr, result.exit_code
 
 
 def _make(_world: World, arguments: list[str], _given: bytes) -> Answer:
