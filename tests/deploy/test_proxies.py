@@ -134,6 +134,30 @@ def test_the_counts_of_the_installation_are_not_public(front: Front) -> None:
     assert "tms_" not in front.ask("/metrics").text
 
 
+def status_from(front: Front, source: str, path: str) -> int:
+    """The status of the answer to a client with that address. The path reaches the proxy as it is."""
+    port = int(front.https.rpartition(":")[2])
+    trust = ssl.create_default_context(cafile=str(front.trust))
+    connection = http.client.HTTPSConnection(
+        "localhost", port, context=trust, timeout=PATIENCE, source_address=(source, 0)
+    )
+    with closing(connection):
+        connection.request("GET", path)
+        return connection.getresponse().status
+
+
+@pytest.mark.parametrize("path", ["/console", "/console/messages", "/%63onsole"])
+def test_only_networks_inside_reach_the_console(front: Front, path: str) -> None:
+    """A client with an address that the configuration does not name gets what unknown paths get."""
+    assert status_from(front, "127.0.0.1", path) != 404
+    assert status_from(front, "127.0.0.9", path) == 404
+    assert status_from(front, "127.0.0.9", "/v1/lists") == 401
+
+
+def test_the_counts_are_not_public_in_another_spelling(front: Front) -> None:
+    assert status_from(front, "127.0.0.1", "/%6Detrics") == 404
+
+
 def announced(front: Front, length: int) -> int:
     """The status of the answer to a request of which only the header is sent."""
     port = int(front.https.rpartition(":")[2])
