@@ -17,13 +17,15 @@ from contextlib import chdir
 from dataclasses import dataclass, field, fields
 from typing import Any
 from unittest import mock
+from uuid import uuid4
 
 import dns.zone
 import yaml
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 
 from app.content.render import Template
 from app.content.values import recipient_values
+from app.db.migrate import upgrade
 from app.seed import load_seed
 from app.settings import Settings, from_environment, variable_of
 from app.transports.check import check_urls
@@ -178,7 +180,7 @@ def _csv(page: Page, block: Block) -> None:
         return
     file = page.world.folder / "shown.csv"
     file.write_text(block.text, "utf-8")
-    ran = page.shell.run(f"flask --app wsgi contacts import {shlex.quote(str(file))} --list 1\n")
+    ran = page.shell.run(f"tms contacts import {shlex.quote(str(file))} --list 1\n")
     assert ran.code == 0, ran
 
 
@@ -222,13 +224,35 @@ def _foreign(page: Page, block: Block) -> None:
 
 
 def _sql(page: Page, block: Block) -> None:
-    """Statements about the role of the service, which are undone."""
+    """Statements about the role of the service, which are undone, or those that make the role and its database."""
+    if "CREATE DATABASE" in block.text:
+        _role_and_database(page, block)
+        return
     engine = create_engine(page.postgres())
     with engine.connect() as connection:
         connection.execute(text("CREATE ROLE tms"))
         connection.execute(text(block.text))
         connection.rollback()
     engine.dispose()
+
+
+def _role_and_database(page: Page, block: Block) -> None:
+    """The role can then make the tables of the service in the database. Both have names of their own here."""
+    name = f"tms_{uuid4().hex}"
+    statements = re.sub(r"\btms\b", name, block.text)
+    (password,) = re.findall(r"PASSWORD '([^']+)'", statements)
+    server = make_url(page.postgres())
+    administrator = create_engine(server, isolation_level="AUTOCOMMIT")
+    with administrator.connect() as connection:
+        try:
+            for statement in filter(str.strip, statements.split(";")):
+                connection.execute(text(statement))
+            database = server.set(username=name, password=password, database=name)
+            upgrade(database.render_as_string(hide_password=False))
+        finally:
+            connection.execute(text(f"DROP DATABASE IF EXISTS {name}"))
+            connection.execute(text(f"DROP ROLE IF EXISTS {name}"))
+    administrator.dispose()
 
 
 def _zone(_page: Page, block: Block) -> None:
