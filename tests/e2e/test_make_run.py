@@ -208,8 +208,8 @@ def test_the_curl_command_of_the_screen_sends_a_message(demo: LaunchedService) -
     wait_until(lambda: re.search(r"verified .*sent", demo.output()) is not None, "the event is printed")
 
 
-def test_the_contact_of_the_readme_is_welcomed_by_the_automation_of_the_demo(demo: LaunchedService) -> None:
-    (command,) = [block.text for block in blocks(ROOT / "README.md") if "gold" in block.text]
+def test_the_contact_of_the_page_is_welcomed_by_the_automation_of_the_demo(demo: LaunchedService) -> None:
+    (command,) = [block.text for block in blocks(ROOT / "docs" / "run.md") if "gold" in block.text]
     url, _, authorization, _, content_type, _, body = shlex.split(command.replace("\\\n", ""))[1:]
     headers = dict(header.split(": ", 1) for header in (authorization, content_type))
     before = demo.mails()
