@@ -57,7 +57,7 @@ def attribute_options(command: Any) -> Any:
             help="Accept clients only from this network. Repeatable.",
         ),
         click.option("--default-from-address", metavar="EMAIL", help="Sender address of mail if the send sets none."),
-        click.option("--default-from-name", metavar="NAME", help="Name of that sender."),
+        click.option("--default-from-name", metavar="NAME", help="Name of the default sender of mail."),
         click.option(
             "--owner-confirmed/--owner-unconfirmed",
             default=None,
@@ -126,7 +126,7 @@ def update(transaction: Transaction, account: Account, name: str | None, **optio
 
 
 @group.writes("delete", ACCOUNT)
-@click.confirmation_option(prompt="Delete the account and all its contacts, messages and reports?")
+@click.confirmation_option(prompt="Delete the account and all its contacts, messages and reports?", help="Do not ask.")
 def delete(transaction: Transaction, account: Account) -> CommandResult:
     """Delete an account and everything in it."""
     delete_account(transaction, account)

@@ -64,7 +64,9 @@ def plan(parts: Services) -> list[Row]:
 
 @group.runs("downgrade", "installation")
 @click.argument("revision")
-@click.confirmation_option("--yes", prompt="This drops tables or columns with all their data. Continue?")
+@click.confirmation_option(
+    "--yes", prompt="This drops tables or columns with all their data. Continue?", help="Do not ask."
+)
 def downgrade(parts: Services, revision: str) -> CommandResult:
     """Downgrade the database to REVISION, which drops the data that newer revisions added; `base` empties it."""
     with _one_line():

@@ -175,7 +175,7 @@ def update(transaction: Transaction, contact_list: List, name: str | None, **opt
 
 
 @group.writes("delete", LIST_SPEC)
-@click.confirmation_option(prompt="Delete the list and all its contacts?")
+@click.confirmation_option(prompt="Delete the list and all its contacts?", help="Do not ask.")
 def delete(transaction: Transaction, contact_list: ListSpec) -> CommandResult:
     """Delete a list with its contacts; webhooks receive an event for each contact."""
     contacts = delete_list(transaction, contact_list)

@@ -338,7 +338,7 @@ def retry(
 def subject_options(command: Any) -> Any:
     """What is paused: the options of `pause` and `resume`."""
     for option in (
-        click.option("--everywhere", is_flag=True, help="Pause the domain for all accounts."),
+        click.option("--everywhere", is_flag=True, help="The domain for all accounts."),
         click.option("--domain", metavar="DOMAIN", help="Only mail to addresses of this domain."),
         click.option("--list", "list_", metavar="NAME|ID", help="Only messages to this list."),
         click.option(
@@ -391,7 +391,7 @@ def pause_(transaction: Transaction, *, reason: str | None, **options: Any) -> R
 @group.writes("resume", "installation")
 @subject_options
 def resume_(transaction: Transaction, **options: Any) -> Row:
-    """End a pause. Waiting messages are sent in their order."""
+    """Resume what was paused. Waiting messages are sent in their order."""
     subject = _subject(transaction, **options)
     paused = find_pause(transaction, subject)
     ended = resume(transaction, paused)

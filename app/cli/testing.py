@@ -70,7 +70,9 @@ def refresh(transaction: Transaction, account: Account) -> Row:
 
 
 @group.runs("delete")
-@click.confirmation_option(prompt="Delete the test account, its keys and everything created with them?")
+@click.confirmation_option(
+    prompt="Delete the test account, its keys and everything created with them?", help="Do not ask."
+)
 def delete(parts: Services, account: Account) -> CommandResult:
     """Delete the test account, its keys and webhooks, and everything created with them. If interrupted, repeat it."""
     with parts.database.read() as session:
