@@ -10,10 +10,11 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from click import ClickException
 from click.testing import CliRunner
@@ -24,8 +25,8 @@ from flask.cli import ScriptInfo
 from app.cli.processes import PROCESSES
 from app.distribution import COMMAND_LINE
 from app.tms import tms
-from tests.docs.world import World
-from tests.support.stand_ins import Answer, StandIns, TypedCommand, stand_ins
+from tests.docs.world import Place, World
+from tests.support.stand_ins import Answer, TypedCommand, stand_ins
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """\
@@ -56,14 +57,26 @@ class Ran:
     statuses: tuple[int, ...] = ()
 
 
-class Shell:
-    """Variables that a block sets are there in the next one, as in the shell of a reader."""
+class Programs(Protocol):
+    """What runs the commands: stand-ins, or the machine. `environ` is what the shell needs for them."""
 
-    def __init__(self, world: World, programs: StandIns) -> None:
-        self._world = world
+    @property
+    def environ(self) -> Mapping[str, str]: ...
+
+    def run(self, command: Sequence[str], **options: Any) -> int:
+        """Runs a shell, and returns its exit status."""
+
+
+class Shell:
+    """Variables that a block sets are there in the next one, as in the shell of a reader. `scratch` is an empty folder
+    of its own."""
+
+    def __init__(self, place: Place, programs: Programs, scratch: Path) -> None:
+        self._folder = place.folder
         self._programs = programs
-        self._scratch = world.folder / ".shell"
-        (self._scratch / "state").touch()
+        self._scratch = scratch
+        (scratch / ".curlrc").write_text(CURLRC)
+        (scratch / "state").touch()
         self._environment = {
             "PATH": f"{self._scratch}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self._scratch),
@@ -71,8 +84,8 @@ class Shell:
             **programs.environ,
             "STATE": str(self._scratch / "state"),
             "LC_ALL": "C.UTF-8",
-            "BASE": world.base,
-            "KEY": world.token,
+            "BASE": place.base,
+            "KEY": place.token,
             "RECIPIENT": "bounces+unknown@bounces.example.com",
         }
 
@@ -82,7 +95,7 @@ class Shell:
         script.write_text(SCRIPT + commands, "utf-8")
         with out.open("wb") as stdout, err.open("wb") as stderr:
             code = self._programs.run(
-                ["bash", str(script)], cwd=self._world.folder, env=self._environment, stdout=stdout, stderr=stderr
+                ["bash", str(script)], cwd=self._folder, env=self._environment, stdout=stdout, stderr=stderr
             )
         errors = err.read_text("utf-8")
         statuses = tuple(map(int, STATUS.findall(errors)))
@@ -95,7 +108,6 @@ def shell(world: World) -> Iterator[Shell]:
     scratch, environment = world.folder / ".shell", world.folder / ".venv" / "bin"
     scratch.mkdir()
     environment.mkdir(parents=True)
-    (scratch / ".curlrc").write_text(CURLRC)
     key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (world.folder / "private.pem").write_bytes(key)
     (world.folder / "examples").symlink_to(ROOT / "examples")
@@ -103,7 +115,7 @@ def shell(world: World) -> Iterator[Shell]:
     with stand_ins(scratch, lambda typed: _answer(world, typed)) as programs:
         for program in (scratch / "flask", scratch / "tms", scratch / "make", environment / "flask"):
             programs.add(program)
-        yield Shell(world, programs)
+        yield Shell(world, programs, scratch)
 
 
 def _answer(world: World, typed: TypedCommand) -> Answer:

@@ -5,6 +5,7 @@ of the examples is right: list 1, contact 1, message 1. The API is served over H
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import threading
@@ -54,18 +55,35 @@ KNOWN = {"0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10": EMAIL, "0b0a6d4e-5d0c-4c57-9d0e
 """The uuids in the examples, and what was sent to these recipients."""
 PAUSE = 0.05
 """Seconds between two looks for messages that are due."""
+RELAY = "smtp://relay.example"
+ADDRESSES = ("http://127.0.0.1:8000", "https://tms.example.com")
+KEY = re.compile(r"\btms_\.\.\.")
+"""The relay, the address of the service and a key in the examples."""
 
 
-@dataclass(frozen=True)
-class World:
-    """A running copy. `folder` is the working folder of commands, with the data folder `var` in it."""
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where commands are typed. `folder` is their working folder, with the data folder `var` in it."""
 
-    app: Flask
     folder: Path
     base: str
     relay: str
     """The URL of a mail relay that keeps what it gets."""
     token: str = TOKEN
+
+    def local(self, text: str) -> str:
+        """The text with the addresses of this service and its relay, and a key."""
+        text = KEY.sub(self.token, text).replace(RELAY, self.relay)
+        for address in ADDRESSES:
+            text = text.replace(address, self.base)
+        return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class World(Place):
+    """A running copy."""
+
+    app: Flask
 
     @property
     def services(self) -> Services:
@@ -157,7 +175,7 @@ def world(data: Path, redis_url: str) -> Iterator[World]:
         stack.enter_context(_served(app, listener))
         relay = stack.enter_context(MailServer())
         stack.enter_context(_sending(settings))
-        yield World(app, folder, f"http://127.0.0.1:{port}", f"smtp://127.0.0.1:{relay.port}")
+        yield World(app=app, folder=folder, base=f"http://127.0.0.1:{port}", relay=f"smtp://127.0.0.1:{relay.port}")
 
 
 class _Quiet(WSGIRequestHandler):
