@@ -43,6 +43,7 @@ NOT_RUN = [
         "docs/upgrade.md",
         "`make rolling` and `make installed` run these commands under load, `make deploy-check` under systemd's units",
     ),
+    ("docs/webhooks.md", "`make newcomer` runs it"),
 ]
 """The blocks that no test runs, and why."""
 INDENTED = re.compile(r"^\n {4,}\S.*", re.MULTILINE)
