@@ -186,8 +186,8 @@ installed: setup-dev ## test the wheel: built twice, installed into an empty env
 	@INSTALLED=1 $(PYTHON) -m pytest tests/installed $(ARGS)
 
 .PHONY: newcomer
-newcomer: setup-dev ## time the way from pip install of the library to the first delivered message
-	@$(PYTHON) -W 'ignore:XDG_RUNTIME_DIR is not set' -m bench.newcomer
+newcomer: setup-dev ## time a stranger's first hour: from a clone to the first mail, webhook and automation, by the lines of the pages
+	@env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -W 'ignore:XDG_RUNTIME_DIR is not set' -m bench.newcomer
 
 .PHONY: bench
 bench: setup-bench ## measure the service against its floors and peers (ARGS="--only reading --rounds 9", --short, --sqlite)

@@ -60,6 +60,7 @@ SUITES = (
     Suite("site", "make site", ("docs", "requirements/site.lock")),
     Suite("Redis in Python", f"env EMBEDDED_REDIS=python make test ARGS='{REDIS_TESTS}'", ("tests",)),
     Suite("installed", "make installed", ("tests/installed", "README.md", "docs", "clients")),
+    Suite("newcomer", "make newcomer", ("bench", "README.md", "docs", "clients", "tests/docs", "tests/unit")),
     Suite("deploy-check", "make deploy-check", ("deploy", "tests/deploy", "docs")),
     Suite("interop", "make interop", ("tests/interop",), packages="interop-packages"),
     Suite("monitoring", "make monitoring", ("deploy", "docs", "tests/monitoring"), packages="monitoring-packages"),
