@@ -39,7 +39,8 @@ INSTALL_SECONDS = 900.0
 COMMAND_SECONDS = 120.0
 ARRIVAL_SECONDS = 120.0
 """How long an installation, a command, and what should then appear may take."""
-README, MAIL, WEBHOOKS, AUTOMATIONS = "README.md", "docs/first-mail.md", "docs/webhooks.md", "docs/automations.md"
+README, CLIENTS = "README.md", "docs/clients.md"
+MAIL, WEBHOOKS, AUTOMATIONS = "docs/first-mail.md", "docs/webhooks.md", "docs/automations.md"
 SCREEN = "  The service is running."
 DNS_RECORD = re.compile(r"^  (\S+)\. IN TXT (.+?)  ;", re.MULTILINE)
 SECRET = re.compile(r"^secret: +(\S+)", re.MULTILINE)
@@ -103,9 +104,9 @@ def _begun(command: Sequence[str | Path], **options: Any) -> Iterator[subprocess
         process.wait()
 
 
-def _run(*command: str | Path, cwd: Path = ROOT, seconds: float = COMMAND_SECONDS) -> str:
+def _run(*command: str | Path, seconds: float = COMMAND_SECONDS, cwd: Path = ROOT, **options: Any) -> str:
     """The output of a command that must succeed."""
-    with _begun(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    with _begun(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as process:
         output = process.communicate(timeout=seconds)[0].decode()
     assert process.returncode == 0, f"{shlex.join(map(str, command))}: {output}"
     return output
@@ -189,12 +190,13 @@ def _delivered(report: str) -> int:
 
 def first_send_in_python(reader: Reader, demo: Service) -> None:
     """The library in an environment of its own, and the program."""
-    block = reader.read(README, "from transactional_messaging import Client")
+    block = reader.read(CLIENTS, "from transactional_messaging import Client")
     (install,) = re.findall(r"`pip (install \S+)`", block.before)
-    venv.create(environment := demo.launched.folder / "venv", with_pip=True)
-    python = environment / "bin" / "python"
+    venv.create(folder := demo.launched.folder / "venv", with_pip=True)
+    python = folder / "bin" / "python"
     _run(python, "-m", "pip", "--quiet", *install.split(), cwd=reader.folder, seconds=INSTALL_SECONDS)
-    state = _run(python, "-c", demo.place.local(block.text)).strip()
+    environment = {**os.environ, "BASE": demo.launched.base, "KEY": demo.place.token}
+    state = _run(python, "-c", block.text, env=environment).strip()
     assert state == "delivered", f"the message is {state!r}"
 
 

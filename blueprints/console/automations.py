@@ -172,7 +172,9 @@ def _before_cancelling(session: ReadSession, automation_id: str, run_id: str) ->
     where = [f"It is at the step {run_page.row.step}."] if run_page.row.step else []
     facts = [*where, *run_page.why, "Its contact gets no more messages from it. This cannot be undone."]
     whose = f" for {run_page.address}" if run_page.address else ""
-    return Question(f"Cancel this run of {of.name}{whose}?", facts, "Cancel run", link(run_page.path, [], of.account_id))
+    return Question(
+        f"Cancel this run of {of.name}{whose}?", facts, "Cancel run", link(run_page.path, [], of.account_id)
+    )
 
 
 @blp.changes("/automations/<automation_id>/runs/<run_id>/cancel", MANAGE, asks=_before_cancelling)
