@@ -3,6 +3,7 @@ launcher (docs/architecture.md#the-start)."""
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 
@@ -26,7 +27,10 @@ def main() -> int:
     try:
         supervisor.start(api)
         signal.begun()
-        status: int = importlib.import_module("app.launcher.service").run(supervisor, api, signal)
+        gc.disable()  # nothing of what is imported becomes garbage
+        service = importlib.import_module("app.launcher.service")
+        gc.enable()
+        status: int = service.run(supervisor, api, signal)
         return status
     finally:
         supervisor.stop()

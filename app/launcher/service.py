@@ -236,13 +236,15 @@ def _serve(start: Start, patience: float) -> int:
         if demo and not start.environment.get("WEBHOOK_ALLOW_PRIVATE"):
             # The demo's receiver is on this machine and speaks plain http.
             start.environment["WEBHOOK_ALLOW_PRIVATE"] = "on"
+        since = this_second()
+        _start_senders(start)
         _start_api(start)
         if not start.supervisor.stop_requested:
-            since = this_second()
-            _start_workers(start)
-            _start_receiver(start, demo)
             _print_screen(start, demo)
-            _print_readiness(start, since)
+            sends = _await_sender(start, since)
+            _start_other_workers(start)
+            _start_receiver(start, demo)
+            _print_readiness(start, sends)
         return start.supervisor.watch()
     except (SettingsError, StartError, EmbeddedRedisError) as error:
         return _refuse(error)
@@ -296,7 +298,7 @@ def _close(services: Services) -> None:
 
 
 def _start_api(start: Start) -> None:
-    """Lets the API go on and waits until it answers, so that the workers' start does not delay the first answer."""
+    """Lets the API go on and waits until it answers."""
     start.signal.give(start.environment)
     start.api.environment, start.api.inherited = start.environment, ()  # of its next starts
     while not (start.supervisor.stop_requested or _answers(start.settings)):
@@ -318,11 +320,15 @@ def _answers(settings: Settings) -> bool:
         connection.close()
 
 
-def _start_workers(start: Start) -> None:
+def _start_senders(start: Start) -> None:
     """Sends have their own processes, so that neither a slow webhook receiver nor a large automation delays a
     message."""
     for number in range(1, start.settings.send_workers + 1):
         start.supervisor.start(start.python(f"sends-{number}", "jobs.worker", "sends"))
+
+
+def _start_other_workers(start: Start) -> None:
+    """Starts what no mail waits for. It starts last, because each process imports for more than a second."""
     start.supervisor.start(start.python("webhooks", "jobs.worker", "webhooks", "maintenance"))
     start.supervisor.start(start.python("automations", "jobs.worker", "automations"))
     start.supervisor.start(start.python("schedule", "jobs.schedule"))
@@ -355,25 +361,31 @@ READY_SECONDS = 30.0
 """Seconds within which a sender gives its first sign of life."""
 
 
-def _print_readiness(start: Start, since: datetime) -> None:
-    """Says that mail leaves now, or what keeps it."""
-    obstacle = _obstacle(start, since)
-    if not start.supervisor.stop_requested:
-        print(f"  Not ready: {obstacle}.\n" if obstacle else "  Ready: mail leaves now.\n", flush=True)
-
-
-def _obstacle(start: Start, since: datetime) -> str | None:
-    """What keeps mail from leaving: no sender that runs, or a relay that cannot be reached."""
+def _await_sender(start: Start, since: datetime) -> bool:
+    """Waits until a sender has started since then; False if none does within `READY_SECONDS`."""
+    senders = select(RunningProcess.name).where(RunningProcess.roles == "sends", RunningProcess.start_time >= since)
     deadline, services = time.monotonic() + READY_SECONDS, make_services(start.settings)
     try:
-        while not _has_sender(services, since):
-            if start.supervisor.stop_requested or time.monotonic() > deadline:
-                return "no process that sends messages has started, so messages wait"
+        while not start.supervisor.stop_requested and time.monotonic() < deadline:
+            with services.database.read() as session:
+                if session.scalar(senders.limit(1)) is not None:
+                    return True
             start.supervisor.wait(POLL_SECONDS)
+        return False
     finally:
         _close(services)
-    unreachable = unreachable_relays(start.settings.email_transport_url)
-    return f"{' and '.join(unreachable)}. Mail is accepted, and waits" if unreachable else None
+
+
+def _print_readiness(start: Start, sends: bool) -> None:
+    """Says that mail leaves now, or what keeps it: no sender that runs, or a relay that cannot be reached."""
+    if not sends:
+        obstacle = "no process that sends messages has started, so messages wait"
+    elif unreachable := unreachable_relays(start.settings.email_transport_url):
+        obstacle = f"{' and '.join(unreachable)}. Mail is accepted, and waits"
+    else:
+        obstacle = ""
+    if not start.supervisor.stop_requested:
+        print(f"  Not ready: {obstacle}.\n" if obstacle else "  Ready: mail leaves now.\n", flush=True)
 
 
 def unreachable_relays(url: str) -> list[str]:
@@ -381,13 +393,6 @@ def unreachable_relays(url: str) -> list[str]:
     goes to none."""
     refusals = [_refusal_of(relay) for relay in relay_servers(url)]
     return [] if None in refusals else [refusal for refusal in refusals if refusal]
-
-
-def _has_sender(services: Services, since: datetime) -> bool:
-    """Whether a sender has started since then."""
-    senders = select(RunningProcess.name).where(RunningProcess.roles == "sends", RunningProcess.start_time >= since)
-    with services.database.read() as session:
-        return session.scalar(senders.limit(1)) is not None
 
 
 def _refusal_of(server: tuple[str, int]) -> str | None:
