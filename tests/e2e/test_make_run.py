@@ -261,7 +261,7 @@ def test_a_second_start_is_fast_and_finds_all_data(service: LaunchedService, sin
     wait_until(lambda: len(sink.accepted) == 3, "the mails are sent")
     service.stop()
     service.start()
-    assert service.processor_seconds() < 5 * slowness()
+    assert service.processor_seconds() < 7 * slowness()  # the launcher, the API and a sender import the service
     group = service.group("Before a stop")
     assert (group["sent"], group["delivered"]) == (3, 3)
     assert service.get("/v1/lists")["size"] == 1
@@ -305,7 +305,7 @@ def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> Non
     wait_until(service.is_ready, "the service is ready again")
     service.stop()
     service.start()
-    assert service.processor_seconds() < 5 * slowness()
+    assert service.processor_seconds() < 7 * slowness()  # the launcher, the API and a sender import the service
 
 
 def test_two_services_on_one_machine_are_independent(launch: Launch, running: LaunchedService) -> None:
