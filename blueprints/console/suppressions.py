@@ -113,7 +113,7 @@ def removal_question(
     for suppression in entries:
         facts += [words_of(suppression), *filter(None, [_redaction()(suppression.reply)])]
     for cause in causes(session, services().settings.secret_keys, account_id, entries[-1])[:1] if entries else ():
-        facts.append(f"The latest in its history: {cause.words}{_actor_words(cause)} at {timestamp(cause.time)}.")
+        facts.append(f"Last change: {cause.words}{_actor_words(cause)} at {timestamp(cause.time)}.")
     return Question(f"{removal.verb} {address}?", [*facts, removal.advice], f"{removal.verb} address", back)
 
 

@@ -32,66 +32,66 @@ from tests.support.tenants import Tenant, unique
 TIME = r"[\d:-]+ [\d:]+ UTC"
 QUESTIONS = {
     "/automations/<automation_id>/runs/<run_id>/cancel": (
-        r"End this run of .+ for \S+@example\.com\? It is at the step message\. The next step has been due since .+ "
-        r"Its contact gets no further message from it\. An ended run cannot go on\. Cancel End the run"
+        r"Cancel this run of .+ for \S+@example\.com\? It is at the step message\. The next step has been due since .+ "
+        r"Its contact gets no more messages from it\. This cannot be undone\. Go back Cancel run"
     ),
     "/domains/<domain_id>/delete": (
         r"Delete \S+\? New sends from this domain are refused\. .+ The DKIM keys are deleted\. "
-        rf"Its last message was accepted at {TIME} \. 1 stored message has it as sender\. Cancel Delete domain"
+        rf"Its last message was accepted at {TIME} \. 1 stored message has it as sender\. Go back Delete domain"
     ),
     "/keys/<key_id>/revoke": (
-        r"Revoke the key [\w-]+\? No use of it is recorded\. A use of the last minute may not be recorded yet\. "
-        r"Requests with this key or one of its former secrets are refused at once\. You can undo this for 30 seconds\. "
-        r"Cancel Revoke key"
+        r"Revoke the key [\w-]+\? It has not been used\. A use in the last minute may not be recorded yet\. "
+        r"Requests with this key or its old secrets are refused at once\. You can undo this for 30 seconds\. "
+        r"Go back Revoke key"
     ),
     "/keys/<key_id>/rotate": (
-        r"Rotate the key [\w-]+ now\? No use of it is recorded\. A use of the last minute may not be recorded yet\. "
-        r"Requests with its secret are refused at once, until they have the new one, which is shown next\. Cancel "
+        r"Rotate the key [\w-]+ now\? It has not been used\. A use in the last minute may not be recorded yet\. "
+        r"Requests with its secret are refused at once, until they have the new one, which is shown next\. Go back "
         r"Rotate key"
     ),
     "/lists/<list_id>/contacts/<contact_id>/delete": (
         r"Delete \S+@example\.com from the list People\? Reports keep .+ Its runs of these automations end: “Welcome "
-        r"gold customers”\. Cancel Delete contact"
+        r"gold customers”\. Go back Delete contact"
     ),
     "/lists/<list_id>/contacts/<contact_id>/subscription": (
-        r"Unsubscribe \S+@example\.com\? It gets no more messages of the list People until it is resubscribed\. Cancel "
-        r"Unsubscribe address"
+        r"Unsubscribe \S+@example\.com\? It gets no more messages of the list People until it is resubscribed\. Go "
+        r"back Unsubscribe address"
     ),
     "/lists/<list_id>/delete": (
         r"Delete People\? It has 1 contact\. Its automations: “Welcome gold customers”\. This also deletes its "
-        r"contacts and automations\. .+ This cannot be undone\. Enter People to confirm Cancel Delete list"
+        r"contacts and automations\. .+ This cannot be undone\. Enter People to confirm Go back Delete list"
     ),
     "/messages/<uuid>/resubscribe": (
-        r"Resubscribe \S+@example\.com\? Do so only if the person has asked for it: they have opted out\. Cancel "
-        r"Resubscribe address"
+        r"Resubscribe \S+@example\.com\? The person has unsubscribed\. Do this only if they have asked for it\. Go "
+        r"back Resubscribe address"
     ),
     "/messages/<uuid>/unblock": (
-        r"Unblock \S+@example\.com\? Messages to it are sent again\. .* Cancel Unblock address"
+        r"Unblock \S+@example\.com\? New messages are sent to it\. .* Go back Unblock address"
     ),
     "/queues/pauses/<pause_id>/end": (
         rf"Resume mail to \S+\.example\? It has been paused since {TIME} by somebody\. 0 messages wait for it, to be "
-        r"sent when you resume\. Cancel Resume"
+        r"sent when you resume\. Go back Resume"
     ),
     "/senders/<sender_id>/delete": (
-        r"Withdraw \d+\? Text messages from it are refused or wait until it is approved again\. None of the latest "
-        r"1,000 sends is from it\. Cancel Withdraw \d+"
+        r"Withdraw \d+\? New text messages from it are refused\. Waiting ones are retried until their retry period "
+        r"ends\. None of the latest 1,000 sends is from it\. Go back Withdraw \d+"
     ),
     "/stored-messages/<message_id>/delete": (
         r"Delete Welcome\? New sends that refer to this message are refused\. Reports of earlier sends are kept\. No "
-        r"message was sent with it\. These automations send it: “Welcome gold customers”\. Cancel Delete stored "
+        r"message was sent with it\. These automations send it: “Welcome gold customers”\. Go back Delete stored "
         r"message"
     ),
     "/suppressions/<state>/<suppression_id>/remove": (
-        rf"Unblock (\S+@example\.com)\? \1 has been blocked since {TIME} : x\. Messages to it are sent again\. A "
-        r"mailbox that does not exist bounces again\. Cancel Unblock address"
+        rf"Unblock (\S+@example\.com)\? \1 has been blocked since {TIME} : x\. New messages are sent to it\. If its "
+        r"mailbox does not exist, they bounce again\. Go back Unblock address"
     ),
     "/webhooks/<webhook_id>/delete": (
         rf"Delete the webhook at hooks\.example\? https://hooks\.example/\S+ The last delivery to it was at {TIME} : "
-        r"delivered\. Its waiting events are not sent\. Cancel Delete webhook"
+        r"delivered\. Its waiting events are not sent\. Go back Delete webhook"
     ),
     "/webhooks/<webhook_id>/remove-secret": (
         rf"Remove the secret k1\? It has signed requests since {TIME} \. Requests are no longer signed with it\. A "
-        r"receiver that knows no other secret refuses them\. Cancel Remove secret"
+        r"receiver that knows no other secret refuses them\. Go back Remove secret"
     ),
 }
 """Path -> the page that asks, as people read it."""
@@ -196,7 +196,7 @@ def undo(browser: Browser, page: TestResponse) -> TestResponse:
 def test_a_pause_of_an_automation_is_taken_back(estate: Estate) -> None:
     browser, path = linked(estate.tenant), f"{HOME}/automations/{estate.ids['automation_id']}"
     browser.post(f"{path}/pause")
-    assert told(undo(browser, browser.get(path))) == "Welcome gold customers continues."
+    assert told(undo(browser, browser.get(path))) == "Welcome gold customers was resumed."
     assert acts_of(estate, "automation")[-2:] == ["automation.paused", "automation.resumed"]
 
 
@@ -211,7 +211,7 @@ def test_what_somebody_else_has_paused_is_not_taken_back(estate: Estate) -> None
 def test_a_pause_of_messages_is_taken_back(estate: Estate) -> None:
     browser = linked(estate.tenant)
     browser.post(f"{HOME}/queues/pauses", kind="domain", of=f"{unique()}.example")
-    assert told(undo(browser, browser.get(f"{HOME}/queues"))) == "The pause has ended."
+    assert told(undo(browser, browser.get(f"{HOME}/queues"))) == "Sending was resumed."
     assert acts_of(estate, "pause") == ["pause.created", "pause.ended"]
 
 
@@ -239,7 +239,7 @@ def test_resuming_asks_if_runs_are_held_and_lose_something(estate: Estate, held:
         transaction.execute(run.values(state="held", reason=PAUSE_REASON))
     answer = browser.post(f"{path}/resume", held=held)
     assert answer.status_code == (303 if said is None else 200)
-    assert said is None or f"Resume Welcome gold customers? {said} Cancel Resume automation" in words(answer)
+    assert said is None or f"Resume Welcome gold customers? {said} Go back Resume automation" in words(answer)
     assert browser.confirm(f"{path}/resume", held=held).status_code == 303
 
 
@@ -273,8 +273,8 @@ def test_who_opted_out_is_resubscribed_after_a_question_that_says_when_and_how(e
         entry = session.scalars(select(Unsubscriber.id).where(Unsubscriber.account_id == tenant.id)).one()
     assert address is not None
     question = (
-        rf"Resubscribe {address}\? {address} has been unsubscribed from the list People since {TIME} \. Do so only if "
-        "the person has asked for it: they have opted out\\. Cancel Resubscribe address"
+        rf"Resubscribe {address}\? {address} has been unsubscribed from the list People since {TIME} \. The person has "
+        r"unsubscribed\. Do this only if they have asked for it\. Go back Resubscribe address"
     )
     by_contact = browser.post(f"{path}/subscription", kind="email", subscribed="true")
     by_entry = browser.post(f"{HOME}/suppressions/unsubscribed/{entry}/remove")
@@ -283,9 +283,7 @@ def test_who_opted_out_is_resubscribed_after_a_question_that_says_when_and_how(e
     browser.confirm(f"{HOME}/suppressions/unsubscribed/{entry}/remove")
     browser.post(f"{HOME}/suppressions", address=address, state="unsubscribed", list="People")
     asked = browser.post(f"{path}/subscription", kind="email", subscribed="true")
-    assert re.search(rf"The latest in its history: unsubscribed added by [\w-]+ at {TIME} \.", words(asked)), words(
-        asked
-    )
+    assert re.search(rf"Last change: unsubscribed by [\w-]+ at {TIME} \.", words(asked)), words(asked)
 
 
 @each("key_id", ["", "k9", "\0", "k" * 100_000, "9" * 40])
@@ -337,4 +335,4 @@ def test_no_page_makes_a_harmful_act_its_primary_button(app: Flask, estate: Esta
             if 'class="quiet"' not in button["rest"] and HARMFUL.match(button["label"]):
                 harmful.append((rule, button["label"]))
     assert harmful == []
-    assert {"Cancel", "Save", "End the run", "Delete list", "Revoke"} <= seen
+    assert {"Go back", "Save", "Cancel run", "Delete list", "Revoke"} <= seen

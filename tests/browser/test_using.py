@@ -137,7 +137,7 @@ def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Wa
     wait_until(lambda: console.state(uuid) == "failed", "it is refused")
     signed_in.open(f"/console/messages/{uuid}")
     page.get_by_role("button", name="Unblock address").click()
-    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Go back").click()
     page.get_by_role("button", name="Unblock address").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Unblock xena@example.com?")
     page.get_by_role("button", name="Unblock address").click()

@@ -20,7 +20,7 @@ VERBS = {
     "domains rotate": ("domain.html", "Rotate keys"),
     "domains verify": ("domain.html", "Verify now"),
     "messages restore": ("message_version.html", "Restore this version"),
-    "sends bulk-actions cancel": ("bulk_action.html", "Cancel"),
+    "sends bulk-actions cancel": ("bulk_action.html", "Cancel action"),
     "sends pause": ("queue_parts.html", "Pause"),
     "sends resume": ("queue_parts.html", "Resume"),
     "sends retry": ("message.html", "Retry"),
