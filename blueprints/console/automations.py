@@ -184,5 +184,5 @@ def cancel(transaction: Transaction, automation_id: str, run_id: str) -> Done:
     cancel_run(transaction, of, path_id(run_id))
     return Done(
         link(path_of_run(of.id, path_id(run_id)), [], of.account_id),
-        "The run was ended. Its contact gets no more messages from it.",
+        "The run has ended. Its contact gets no more messages from it.",
     )

@@ -128,7 +128,7 @@ def _before_deleting(session: ReadSession, list_id: str, contact_id: str) -> Que
         raise ServiceError("list_not_mutable")
     item = get_contact(session, contact_list, path_id(contact_id), Query())
     address = item["email"] or item["mobile"] or f"contact {item['id']}"
-    loss = "Reports keep the messages that were sent to this contact. Its address stays unsubscribed or blocked."
+    loss = "Reports keep the messages that were sent to it. If its address is unsubscribed or blocked, it stays so."
     facts = [loss, *loss_of_contact(session, contact_list, item["id"])]
     title = f"Delete {address} from the list {name_of(contact_list)}?"
     return Question(title, facts, "Delete contact", _path(contact_list, item["id"]))

@@ -127,11 +127,12 @@ def rotate(transaction: Transaction, domain_id: str) -> Done:
 
 def _before_deleting(session: ReadSession, domain_id: str) -> Question:
     row = _find(session, domain_id)
-    loss = (
-        "New sends from this domain are refused. Waiting mail stays in the queue until the account has the domain "
-        "again. The DKIM keys are deleted."
-    )
-    return Question(f"Delete {row.name}?", [loss, *uses_of_domain(session, row)], "Delete domain", _path(row))
+    facts = [
+        "New sends from this domain are refused. Waiting mail is retried until its retry period ends.",
+        "The DKIM keys are deleted.",
+        *uses_of_domain(session, row),
+    ]
+    return Question(f"Delete {row.name}?", facts, "Delete domain", _path(row))
 
 
 @blp.changes("/domains/<domain_id>/delete", MANAGE, asks=_before_deleting)
