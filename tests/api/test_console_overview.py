@@ -45,7 +45,7 @@ def add_webhook(tenant: Tenant, url: str, **values: Any) -> int:
 
 def test_it_is_silent_when_all_is_well(tenant: Tenant) -> None:
     page = words(signed_in(tenant).get(HOME))
-    assert "Nothing needs attention. No messages are waiting." in page
+    assert "All is well. No messages are waiting." in page
     assert "Needs attention" not in page
 
 
