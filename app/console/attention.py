@@ -168,8 +168,11 @@ def _rows_of(names: Iterable[str], model: Any, account: Account | None) -> Selec
 def bounce_attention(
     bounced: int, delivered: int, *, account: str | None, account_id: int | None
 ) -> Iterator[Attention]:
-    """That more of an account's messages of a day bounced than the alert allows."""
-    ended = bounced + delivered
+    """That more of an account's messages of a day bounced than the alert allows.
+
+    A message that bounces a day after its delivery takes one from `delivered`, which may then be negative.
+    """
+    ended = bounced + max(0, delivered)
     if bounced >= MIN_BOUNCES and bounced / ended > ALERTS["TmsBouncesHigh"].limit:
         whose = "" if account is None else f" of {account}"
         words = f"{share(bounced, ended)} of the messages{whose} bounced in the last day: {bounced} of {ended}."

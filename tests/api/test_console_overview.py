@@ -115,6 +115,14 @@ def test_many_bounces_need_attention_and_lead_to_their_messages(tenant: Tenant, 
     assert f"of {other_tenant.name} bounced" not in all_accounts
 
 
+def test_bounces_of_what_was_delivered_on_an_earlier_day_need_attention(tenant: Tenant) -> None:
+    """Each takes one from the delivered messages of its own hour, which then has none."""
+    count(tenant, 5, bounced=3, delivered=-3)
+    words_ = "100 % of the messages{} bounced in the last day: 3 of 3."
+    assert needs_attention(signed_in(tenant).get(HOME).text) == [words_.format("")]
+    assert words_.format(f" of {tenant.name}") in needs_attention(operator(tenant.app).get(HOME).text)
+
+
 def test_many_deferred_messages_need_attention(tenant: Tenant) -> None:
     later = now() + timedelta(hours=1)
     entries = [
