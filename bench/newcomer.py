@@ -125,7 +125,8 @@ class Machine:
 
 
 class Service:
-    """The service in a clone, with a data folder of its own, and a shell with the same settings."""
+    """The service in a clone, with a data folder of its own, and a shell with the same settings, in which `tms` is
+    spelled as in a checkout."""
 
     def __init__(self, clone: Path, data: Path, relay: MailServer, names: NameServer) -> None:
         (folder := clone.parent / data.name).mkdir()
@@ -134,6 +135,8 @@ class Service:
         self.launched.working_folder, self.launched.data = clone, data
         self.place = Place(folder=clone, base=self.launched.base, relay=relay.url())
         self.environ = {name: self.launched.environment[name] for name in (*settings, "PORT", "E2E_MARK")}
+        (spelled := folder / "tms").write_text('#!/bin/sh\nexec .venv/bin/flask --app wsgi "$@"\n')
+        spelled.chmod(0o755)
         self._shell = Shell(self.place, Machine(self.environ), folder)
 
     def begin(self, block: Block) -> None:
