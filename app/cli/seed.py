@@ -9,7 +9,8 @@ from flask.cli import with_appcontext
 
 from app.cli.base import Command, WrongValue, echo, json_option, print_json
 from app.http.context import services
-from app.seed import SeedError, load_seed
+from app.seed.errors import SeedError
+from app.seed.load import load_seed
 
 
 @click.command("seed", cls=Command)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import http.client
+import importlib
 import logging
 import os
 import socket
@@ -21,7 +22,6 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import this_second
-from app.db import migrate
 from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.db.database import Database
 from app.db.models import Account, RunningProcess
@@ -38,7 +38,6 @@ from app.launcher.embedded_redis import EmbeddedRedisError
 from app.launcher.screen import Demo, screen
 from app.launcher.supervisor import Child, Supervisor
 from app.seed.errors import SeedError
-from app.seed.load import load_seed
 from app.services import Services, make_services
 from app.settings import Settings, SettingsError, from_environment, own_redis_url
 from app.transports.base import TransportUrlError
@@ -126,9 +125,9 @@ def migrate_database(settings: Settings) -> None:
     database = Database(settings.database_url)
     try:
         if not _fits(database):
-            migrate.upgrade(settings.database_url)
+            _upgrade(settings.database_url)
         check_schema(database)
-    except (SchemaError, migrate.MigrationError) as error:
+    except SchemaError as error:
         raise StartError(str(error)) from None
     except SQLAlchemyError as error:
         raise StartError(f"the database cannot be used: {reason(error)}") from None
@@ -142,6 +141,15 @@ def _fits(database: Database) -> bool:
     return state not in ("missing", "older")
 
 
+def _upgrade(url: str) -> None:
+    """Migrates. Alembic is imported now, since most starts do without it."""
+    migrate = importlib.import_module("app.db.migrate")
+    try:
+        migrate.upgrade(url)
+    except migrate.MigrationError as error:
+        raise StartError(str(error)) from None
+
+
 def is_first_start(services: Services) -> bool:
     """Whether no account exists. A seed is one transaction, so after an interrupted start it is loaded by the next."""
     with services.database.read() as session:
@@ -149,10 +157,11 @@ def is_first_start(services: Services) -> bool:
 
 
 def seed(services: Services, path: Path, substitutions: dict[str, str]) -> None:
-    """Loads a seed file. Raises `StartError`."""
+    """Loads a seed file. Raises `StartError`. The loader is imported now, since only a first start needs it."""
+    loader = importlib.import_module("app.seed.load")
     try:
         with limit_waits(COMMAND_SECONDS):
-            load_seed(services, path, substitutions)
+            loader.load_seed(services, path, substitutions)
     except SeedError as error:
         raise StartError(f"{path}: {error}", status=2) from None
 

@@ -4,9 +4,3 @@
 modules beside it bring the database to that state in one transaction. Missing rows are created, existing ones are
 updated only if they differ, and nothing is deleted; so a second run writes nothing.
 """
-
-from app.seed.errors import SeedError
-from app.seed.load import load_seed
-from app.seed.report import SeedReport
-
-__all__ = ["SeedError", "SeedReport", "load_seed"]

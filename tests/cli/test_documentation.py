@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from app.seed import load_seed
+from app.seed.load import load_seed
 from app.seed.nouns import ACCOUNT
 from app.services import Services
 from tests.support.blocks import blocks

@@ -11,7 +11,8 @@ import yaml
 
 from app.db.models import Transport
 from app.routing.transports import transport_named
-from app.seed import SeedError, load_seed
+from app.seed.errors import SeedError
+from app.seed.load import load_seed
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.routing import Routing, routing_of

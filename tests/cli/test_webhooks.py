@@ -11,7 +11,7 @@ from sqlalchemy import func, select, update
 from app.clock import now
 from app.db.models import Event, List, Webhook, WebhookAttempt
 from app.http.context import EXTENSION
-from app.seed import load_seed
+from app.seed.load import load_seed
 from app.settings import Settings
 from tests.cli.conftest import Cli
 from tests.support.apps import app_with

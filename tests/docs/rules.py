@@ -26,7 +26,7 @@ from sqlalchemy import create_engine, make_url, text
 from app.content.render import Template
 from app.content.values import recipient_values
 from app.db.migrate import upgrade
-from app.seed import load_seed
+from app.seed.load import load_seed
 from app.settings import Settings, from_environment, variable_of
 from app.transports.check import check_urls
 from tests.docs.shell import ROOT, Ran, Shell

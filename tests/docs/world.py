@@ -26,7 +26,7 @@ from app.http.context import EXTENSION
 from app.launcher import screen as demos
 from app.launcher.service import migrate_database
 from app.runs.work import advance_due
-from app.seed import load_seed
+from app.seed.load import load_seed
 from app.seed.read import read_file
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker

@@ -11,7 +11,8 @@ import yaml
 from sqlalchemy import select
 
 from app.db.models import Account, Base
-from app.seed import SeedReport, load_seed
+from app.seed.load import load_seed
+from app.seed.report import SeedReport
 from app.services import Services
 
 FIELDS = [

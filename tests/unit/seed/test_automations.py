@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.db.models import Automation, AutomationRun, AutomationVersion
-from app.seed import SeedError
+from app.seed.errors import SeedError
 from app.services import Services
 from tests.support.cases import each
 from tests.support.definitions import STANDARD, advanced, branch, send, stop

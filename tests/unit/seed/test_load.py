@@ -32,7 +32,8 @@ from app.db.models import (
 )
 from app.events.webhooks import list_secrets
 from app.secret_keys import decrypt
-from app.seed import SeedError, load_seed
+from app.seed.errors import SeedError
+from app.seed.load import load_seed
 from app.services import Services
 from tests.support.cases import each
 from tests.support.seeds import FIELDS, SECRET, customers, load, rows, token_of, write_seed

@@ -17,7 +17,8 @@ from app.accounts.auth import find_principal
 from app.clock import this_second
 from app.db.models import Account, ApiKey, Contact, Event, ListField, MessageVersion, TriggerFiring, Unsubscriber
 from app.errors import ServiceError
-from app.seed import SeedError, load_seed
+from app.seed.errors import SeedError
+from app.seed.load import load_seed
 from app.services import Services
 from tests.support.clocks import stop_seconds
 from tests.support.seeds import FIELDS, customers, load, rows, token_of, write_seed
