@@ -165,8 +165,6 @@ def one_line_errors() -> Iterator[None]:
 
 # What click says of an argument or option in several lines, or in the words of a programmer.
 
-_ALTERNATIVES = re.compile(r"\s*\|\s*")
-"""What separates the names of an argument that takes one of several things, such as `FILE|FOLDER`."""
 _IN_OTHER_WORDS = (
     (re.compile(r"is not a valid integer(?: range)?\."), "is not a whole number."),
     (re.compile(r"is not a valid float(?: range)?\."), "is not a number."),
@@ -188,8 +186,9 @@ def usage_problem(error: click.UsageError) -> str:
 
 def _missing(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Argument):
-        names = _ALTERNATIVES.split((parameter.metavar or str(parameter.name).upper()).strip("[]"))
-        return f"Missing argument {' or '.join(repr(name.removesuffix('...')) for name in names)}."
+        # An argument that takes one of several things is written `FILE|FOLDER`.
+        names = (parameter.metavar or str(parameter.name).upper()).strip("[]").split("|")
+        return f"Missing argument {' or '.join(repr(name.strip().removesuffix('...')) for name in names)}."
     if isinstance(parameter.type, click.Choice):
         return f"Missing option '{parameter.opts[0]}': it is one of {', '.join(parameter.type.choices)}."
     return f"Missing option '{parameter.opts[0]}'."
