@@ -68,7 +68,7 @@ def _preview(watched: WatchedPage) -> None:
     page.get_by_label("List, by name or id").fill("Customers")
     page.get_by_label("Email address").fill("ann@example.com")
     page.get_by_role("button", name="Preview").click()
-    page.get_by_text("This preview uses the values of contact").wait_for()
+    page.get_by_text("This preview uses the values of the contact").wait_for()
     page.get_by_role("button", name="Show the HTML").click()
     page.frame_locator("iframe.mail").locator("body *").first.wait_for()
     page.locator("#preview").scroll_into_view_if_needed()
