@@ -176,7 +176,7 @@ def origin_of(session: Session, recipient: Recipient, viewer: Viewer) -> Iterato
     if recipient.contact_id is not None and viewer.sees_contacts:
         contact = session.get(Contact, recipient.contact_id)
         if contact is None or contact.list_id != recipient.list_id:
-            yield Fact("Contact", f"{recipient.contact_id}, which was deleted")
+            yield Fact("Contact", f"{recipient.contact_id} (deleted)")
         else:
             address = contact.email or contact.mobile or recipient.contact_id
             yield Fact("Contact", address, f"{path}/contacts/{recipient.contact_id}")

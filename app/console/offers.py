@@ -12,6 +12,7 @@ from app.db.public_ids import has_any_id
 from app.ids import shown_id
 
 MAX_OFFERED = 200
+"""Names that a form offers."""
 
 
 class Offer(NamedTuple):

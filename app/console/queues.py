@@ -185,8 +185,8 @@ NO_PAUSE = PauseForm()
 
 def add_pause(transaction: Transaction, account_id: int | None, form: PauseForm) -> int:
     """Pauses it for the account; without an id for the one that the form names, and if it names none, for all; returns
-    the id of the pause. Raises
-    what `subject_of` and `pause` raise, and `invalid_string` for a form that says two things."""
+    the id of the pause. Raises what `subject_of` and `pause` raise, and `invalid_string` for a form that says two
+    things."""
     if form.kind not in KINDS:
         raise ServiceError("invalid_string", detail="Choose what to pause: an account, a list or a domain.")
     if form.kind == "account" and form.of:

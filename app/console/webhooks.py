@@ -154,7 +154,7 @@ def _position(cursors: CursorScope, pairs: Pairs) -> Position | None:
 def _chosen_lists(session: Session, webhook: Webhook) -> Sequence[Offer]:
     ids = webhook.chosen_lists or []
     offers = {offer.id: offer for offer in chosen(session, List, webhook.account_id, ids)}
-    return [offers.get(list_id, Offer(list_id, f"{list_id}, which was deleted")) for list_id in ids]
+    return [offers.get(list_id, Offer(list_id, f"{list_id} (deleted)")) for list_id in ids]
 
 
 def offered_lists(session: Session, account_id: int, chosen_lists: Sequence[Offer] = ()) -> Sequence[Offer]:

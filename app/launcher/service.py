@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -246,11 +247,12 @@ def _serve(start: Start, patience: float) -> int:
             # The demo's receiver is on this machine and speaks plain http.
             start.environment["WEBHOOK_ALLOW_PRIVATE"] = "on"
         since = this_second()
-        _start_senders(start)
+        senders = _start_senders(start)
         _start_api(start)
         if not start.supervisor.stop_requested:
             _print_screen(start, demo)
-            sends = _await_sender(start, since)
+            sends = _await_sender(start, senders, since)
+        if not start.supervisor.stop_requested:
             _start_other_workers(start)
             _start_receiver(start, demo)
             _print_readiness(start, sends)
@@ -329,11 +331,14 @@ def _answers(settings: Settings) -> bool:
         connection.close()
 
 
-def _start_senders(start: Start) -> None:
+def _start_senders(start: Start) -> Sequence[Child]:
     """Sends have their own processes, so that neither a slow webhook receiver nor a large automation delays a
     message."""
-    for number in range(1, start.settings.send_workers + 1):
-        start.supervisor.start(start.python(f"sends-{number}", "jobs.worker", "sends"))
+    numbers = range(1, start.settings.send_workers + 1)
+    senders = [start.python(f"sends-{number}", "jobs.worker", "sends") for number in numbers]
+    for sender in senders:
+        start.supervisor.start(sender)
+    return senders
 
 
 def _start_other_workers(start: Start) -> None:
@@ -370,15 +375,17 @@ READY_SECONDS = 30.0
 """Seconds within which a sender gives its first sign of life."""
 
 
-def _await_sender(start: Start, since: datetime) -> bool:
-    """Waits until a sender has started since then; False if none does within `READY_SECONDS`."""
-    senders = select(RunningProcess.name).where(RunningProcess.roles == "sends", RunningProcess.start_time >= since)
+def _await_sender(start: Start, senders: Sequence[Child], since: datetime) -> bool:
+    """Waits until a sender has started since then; False if all have ended, or none does within `READY_SECONDS`."""
+    started = select(RunningProcess.name).where(RunningProcess.roles == "sends", RunningProcess.start_time >= since)
     deadline, services = time.monotonic() + READY_SECONDS, make_services(start.settings)
     try:
         while not start.supervisor.stop_requested and time.monotonic() < deadline:
             with services.database.read() as session:
-                if session.scalar(senders.limit(1)) is not None:
+                if session.scalar(started.limit(1)) is not None:
                     return True
+            if not any(sender.alive for sender in senders):
+                return False  # they are started again once all is supervised
             start.supervisor.wait(POLL_SECONDS)
         return False
     finally:

@@ -24,7 +24,8 @@ def uses_of_sender(session: Session, sender: SmsSender) -> Sequence[str]:
 
 def uses_of_domain(session: Session, domain: Domain) -> Sequence[str]:
     """What the domain is used for, in sentences: one statement."""
-    return _uses(session, domain.account_id, lambda column: func.lower(column).endswith(f"@{domain.name}"))
+    end = f"@{domain.name}"
+    return _uses(session, domain.account_id, lambda column: func.lower(column).endswith(end, autoescape=True))
 
 
 def _uses(session: Session, account_id: int, matches: Matches) -> Sequence[str]:

@@ -38,7 +38,7 @@ def _account_names(search_request: SearchRequest, search_page: SearchPage) -> Ma
     """The accounts of the entries and of the filter, by name, as far as they still exist."""
     filtered = [id_ for name, value in search_request.pairs if name == "account_id" and (id_ := id_in(value))]
     names = names_of_accounts(search_request.session, {*filtered, *(item["account_id"] for item in search_page.items)})
-    only = [names.get(id_, f"account {id_}, which was deleted") for id_ in filtered]
+    only = [names.get(id_, f"account {id_} (deleted)") for id_ in filtered]
     return {"account_names": names, "only": only}
 
 
@@ -65,7 +65,7 @@ def entry(entry_id: str) -> Response:
         names = names_of_accounts(session, {log_entry["account_id"]})
     facts = [(name, log_entry[name]) for name in COLUMNS[3:] if log_entry[name] is not None]
     if (account_id := log_entry["account_id"]) is not None:
-        facts.insert(0, ("account", names.get(account_id, f"{account_id}, which was deleted")))
+        facts.insert(0, ("account", names.get(account_id, f"{account_id} (deleted)")))
     changes = [
         (change["field"], *(_written(change, name) for name in ("old", "new"))) for change in log_entry["changes"]
     ]

@@ -82,8 +82,8 @@ def test_a_chosen_list_that_was_deleted_is_named_so_and_has_to_be_left_out(tenan
     list_id, browser = tenant.add_list("Gone"), linked(tenant)
     path = f"{WEBHOOKS}/{add_webhook(browser, list_id=str(list_id))}"
     assert browser.confirm(f"{HOME}/lists/{list_id}/delete", confirmation="Gone").status_code == 303
-    assert offered(browser, path) == {f"{list_id}, which was deleted": (list_id, True)}
-    assert f"Lists {list_id}, which was deleted" in words(browser.get(path))
+    assert offered(browser, path) == {f"{list_id} (deleted)": (list_id, True)}
+    assert f"Lists {list_id} (deleted)" in words(browser.get(path))
     assert browser.post(f"{path}/choice", list_id=str(list_id)).status_code == 422
 
 
@@ -152,9 +152,7 @@ def test_the_audit_log_names_accounts(tenant: Tenant) -> None:
     assert f"Only entries of {tenant.name}." in words(page)
     (entry, *_) = re.findall(rf'href="({HOME}/audit/\d+)"', page.text)
     assert f"account {tenant.name}" in words(browser.get(entry))
-    assert "Only entries of account 999999999, which was deleted." in words(
-        browser.get(f"{HOME}/audit?account_id=999999999")
-    )
+    assert "Only entries of account 999999999 (deleted)." in words(browser.get(f"{HOME}/audit?account_id=999999999"))
     for wrong in ("x", "%00", "9" * 40):
         assert browser.get(f"{HOME}/audit?account_id={wrong}").status_code in (200, 400), wrong
 
@@ -166,7 +164,7 @@ def test_a_message_names_its_contact_by_the_address(tenant: Tenant) -> None:
     browser, path = signed_in(tenant), f"{HOME}/messages/{uuid}"
     assert f'contacts/{contact_id}">{address}</a>' in browser.get(path).text
     browser.confirm(f"{HOME}/lists/{sends.list_id}/contacts/{contact_id}/delete")
-    assert f"Contact {contact_id}, which was deleted" in words(browser.get(path))
+    assert f"Contact {contact_id} (deleted)" in words(browser.get(path))
 
 
 def test_a_bulk_action_names_what_its_query_is_about(tenant: Tenant) -> None:

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from app.clock import this_second
 from app.infrastructure.running_service import running_url
+from app.infrastructure.start_signal import StartSignal
 from app.launcher import service
-from app.launcher.service import StartError
+from app.launcher.service import Start, StartError
+from app.launcher.supervisor import Child, Supervisor
 from app.settings import Settings, SettingsError, from_environment
 
 URL = "http://127.0.0.1:8123"
@@ -141,3 +144,13 @@ def test_a_data_folder_with_a_path_too_long_for_sqlite_is_refused(tmp_path: Path
     with pytest.raises(SettingsError, match="the path is too long for a file of SQLite; set DATA_DIR or DATABASE_URL"):
         from_environment({"DATA_DIR": str(deep)})
     assert from_environment({"DATA_DIR": str(deep), "DATABASE_URL": "postgresql://host/name"}).data_dir == deep
+
+
+def test_a_start_does_not_wait_for_senders_that_have_ended(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the other processes start at once, and all are supervised."""
+    monkeypatch.setattr(service, "READY_SECONDS", float("inf"))
+    service.migrate_database(settings)
+    sender = Child("sends-1", ["false"], os.environ)
+    sender.start()
+    start = Start(settings, Supervisor(), {}, sender, StartSignal())
+    assert service._await_sender(start, [sender], this_second()) is False
