@@ -17,6 +17,7 @@ from typing import Any
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, MetaData, delete, insert, inspect, select, text
@@ -210,7 +211,7 @@ def _run_online(engine: Engine, revision: str, in_use: str) -> None:
 def _migrate(connection: Connection, revision: str, in_use: str) -> None:
     if (current_revision(connection) or "") < revision:  # otherwise another process has done it
         take_over(connection)
-        command.upgrade(configured(connection), revision)
+        _run_to(connection, revision, script()._upgrade_revs)
         write_state(connection, revision, in_use)
 
 
@@ -300,7 +301,7 @@ def upgrade_within(connection: Connection, revision: str, part: Part = "all") ->
     plan = phases.plan(pending(revision, at), part, at, in_use)
     if plan.run:
         take_over(connection)
-        command.upgrade(configured(connection), plan.run[-1])
+        _run_to(connection, plan.run[-1], script()._upgrade_revs)
     write_state(connection, current_revision(connection), in_use_after(part, at, in_use))
     return plan.left
 
@@ -309,8 +310,18 @@ def downgrade_within(connection: Connection, revision: str) -> None:
     """Migrates back to a revision in the transaction of an exclusive connection."""
     in_use = code_in_use(connection, current_revision(connection))
     take_over(connection)
-    command.downgrade(configured(connection), revision)
+    _run_to(connection, revision, script()._downgrade_revs)
     write_state(connection, current_revision(connection), in_use)
+
+
+def _run_to(connection: Connection, revision: str, steps: Callable[[str, Any], Any]) -> None:
+    """Runs the steps that lead to a revision, as Alembic's commands do, which would read all migrations anew."""
+    migrations = script()
+    environment = EnvironmentContext(
+        configured(connection), migrations, fn=lambda at, _: steps(revision, at), destination_rev=revision
+    )
+    with environment:
+        migrations.run_env()
 
 
 def generate(database_url: str, message: str) -> None:
