@@ -120,6 +120,10 @@ KINDS: Mapping[type[TypeEngine[Any]], Kind] = {
     String: Kind.TEXT,
     JSON: Kind.TEXT,
 }
+READ_LAST_IDS = """
+SELECT name, pg_sequence_last_value(CAST(pg_get_serial_sequence(name, 'id') AS regclass))
+FROM unnest(CAST(:names AS text[])) AS name
+"""
 READ_RANGES = """
 SELECT pg_get_expr(child.relpartbound, child.oid) FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
 WHERE inhparent = to_regclass('recipients')
@@ -150,13 +154,16 @@ def stored_tables(connection: Connection) -> dict[str, StoredTable]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*expression-based index")
         names = [name for name, _ in inspector.get_sorted_table_and_fkc_names() if name is not None]
-    tables = {}
-    for name in names:
-        if name not in (REVISION_TABLE, STATE_TABLE) and not PARTITION.fullmatch(name):
-            columns = inspector.get_columns(name)
-            kinds = tuple(_kind(column["type"]) for column in columns)
-            tables[name] = StoredTable(name, tuple(column["name"] for column in columns), kinds)
-    return tables
+    columns = {name: attributes for (_, name), attributes in inspector.get_multi_columns().items()}
+    return {
+        name: StoredTable(
+            name,
+            tuple(column["name"] for column in columns[name]),
+            tuple(_kind(column["type"]) for column in columns[name]),
+        )
+        for name in names
+        if name not in (REVISION_TABLE, STATE_TABLE) and not PARTITION.fullmatch(name)
+    }
 
 
 def _kind(type_: TypeEngine[Any]) -> Kind:
@@ -168,16 +175,9 @@ def last_ids(connection: Connection, tables: Mapping[str, StoredTable]) -> dict[
     if connection.dialect.name == "sqlite":
         rows = connection.execute(text("SELECT name, max(seq) FROM sqlite_sequence GROUP BY name"))
         return {name: last for name, last in rows if name in tables}
-    ids = {}
-    for name, table in tables.items():
-        if "id" in table.columns:
-            last_value = text(
-                f"SELECT pg_sequence_last_value(CAST(pg_get_serial_sequence('{name}', 'id') AS regclass))"
-            )
-            last = connection.execute(last_value).scalar()
-            if last is not None:
-                ids[name] = int(last)
-    return ids
+    names = [name for name, table in tables.items() if "id" in table.columns]
+    rows = connection.execute(text(READ_LAST_IDS), {"names": names})
+    return {name: int(last) for name, last in rows if last is not None}
 
 
 def end_of_ranges(connection: Connection) -> int:
