@@ -55,7 +55,7 @@ PATH = "/v1/automations"
 ELEMENT_FORM = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
 PLACE_PART = re.compile(r"[^.\[\]]+")
 
-blp = Blueprint("automations", __name__, url_prefix=PATH, description="What contacts set off, and how far they are")
+blp = Blueprint("automations", __name__, url_prefix=PATH, description="Automations, and how far contacts are in them")
 
 
 @blp.route("")

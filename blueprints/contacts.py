@@ -53,7 +53,7 @@ COMMON_RESOURCE = contact_shape().resource
 REMOVE_UNSUBSCRIBERS = {
     "in": "query",
     "name": "remove_unsubscribers",
-    "description": "Skip contacts with an address on the unsubscribers list: of this list, or of any.",
+    "description": "Skip contacts that are unsubscribed: from this list (`list`), or anywhere in the account (`any`).",
     "schema": {"type": "string", "enum": ["none", "list", "any"], "default": "none"},
 }
 ID_PARAMETERS = [

@@ -14,7 +14,9 @@ from app.http.responses import collection_query, collection_response, json_respo
 from app.query.grammar import parse_instance
 from schemas.groups import GroupCollectionSchema, GroupSchema
 
-blp = Blueprint("groups", __name__, url_prefix="/v1/transactional-groups", description="The reports of sends")
+blp = Blueprint(
+    "groups", __name__, url_prefix="/v1/transactional-groups", description="Groups of sends and their reports"
+)
 
 
 @blp.route("")

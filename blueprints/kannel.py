@@ -15,7 +15,7 @@ from app.http.context import services
 from app.http.responses import query_bytes, query_pairs
 from app.inbound.kannel import take_kannel_receipt, take_kannel_reply
 
-blp = Blueprint("kannel", __name__, url_prefix="/inbound/kannel", description="Callbacks of an sms gateway")
+blp = Blueprint("kannel", __name__, url_prefix="/inbound/kannel", description="Callbacks of an SMS gateway")
 
 
 @blp.route("/dlr/<token>")

@@ -21,7 +21,7 @@ from app.inbound.hooks.take import take_relay_events
 
 logger = logging.getLogger(__name__)
 
-blp = Blueprint("relay_hooks", __name__, url_prefix="/inbound", description="Events of relays")
+blp = Blueprint("relay_hooks", __name__, url_prefix="/inbound", description="Events that relays report")
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of one request."""

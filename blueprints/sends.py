@@ -34,12 +34,12 @@ DRY_RUN_PARAMETERS = [
     {
         "in": "query",
         "name": "dry_run",
-        "description": "true: the response tells what the send would do, and nothing is sent or stored.",
+        "description": "With `true`, the response says what the send would do, and nothing is sent or stored.",
         "schema": {"type": "boolean", "default": False},
     }
 ]
 
-blp = Blueprint("sends", __name__, url_prefix=PATH, description="Sending email and sms to people")
+blp = Blueprint("sends", __name__, url_prefix=PATH, description="Sending email and SMS")
 
 
 @blp.route("")

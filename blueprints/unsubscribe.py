@@ -22,7 +22,7 @@ from app.tracking.feedback_channels import (
     undo_unsubscribe,
 )
 
-blp = Blueprint("unsubscribe", __name__, url_prefix="/u", description="Opt-out links")
+blp = Blueprint("unsubscribe", __name__, url_prefix="/u", description="Unsubscribe links")
 
 
 @blp.route("/<token>")

@@ -125,16 +125,18 @@ DEFINITION_BODY = {
         "kind": {"type": "string", "enum": ["standard", "advanced"]},
         "list": {**_NAME_OR_ID, "description": "Name or id of the list."},
         "trigger": _TEXT,
-        "if": {**_TEXT, "description": "Conditions of entering."},
-        "again": {"description": "never, when ended, always, or an object with after."},
-        "after": {**_TEXT, "description": "Of a standard automation: the delay, such as 2 hours."},
-        "message": {**_NAME_OR_ID, "description": "Of a standard automation: name or id of the message."},
-        "leave_when": {**_TEXT, "description": "Of an advanced automation: conditions of leaving."},
+        "if": {**_TEXT, "description": "Conditions that a contact must meet to enter."},
+        "again": {
+            "description": "When contacts may enter again: `never`, `when ended`, `always` or an object with `after`."
+        },
+        "after": {**_TEXT, "description": "Standard automations only: the delay, such as `2 hours`."},
+        "message": {**_NAME_OR_ID, "description": "Standard automations only: name or id of the message."},
+        "leave_when": {**_TEXT, "description": "Advanced automations only: conditions under which a contact leaves."},
         "steps": {
             "type": "array",
             "items": {"type": "object"},
             "minItems": 1,
-            "description": "Of an advanced automation.",
+            "description": "Advanced automations only.",
         },
     },
 }

@@ -30,7 +30,7 @@ class EventSchema(ResponseSchema):
 
     timestamp = Timestamp()
     test = fields.Boolean(
-        metadata={**OPTIONAL_METADATA, "description": "Whether it is one of a test account; else absent."}
+        metadata={**OPTIONAL_METADATA, "description": "`true` for an event of a test account, absent otherwise."}
     )
 
 
@@ -61,21 +61,21 @@ class RecipientEventSchema(EventSchema):
     contact_id = _optional_id()
     email = _optional_text()
     mobile = _optional_text()
-    device_type = _optional_text("Of `opened` and `clicked`: desktop, mobile, tablet or other.")
+    device_type = _optional_text("`opened` and `clicked` only: `desktop`, `mobile`, `tablet` or `other`.")
     device_name = _optional_text()
-    country_code = _optional_text("ISO 3166 alpha-2.")
+    country_code = _optional_text("Country as two letters (ISO 3166-1 alpha-2).")
     is_machine = fields.Boolean(
         metadata={
             **OPTIONAL_METADATA,
-            "description": "Of `opened` and `clicked`: true if a machine has perhaps made the visit.",
+            "description": "`opened` and `clicked` only: `true` if the visit may be a machine's.",
         }
     )
-    link_url = _optional_text("Of `clicked`: as written in the message.")
-    link_type = _optional_text("Of `clicked`: html_email or text_email.")
+    link_url = _optional_text("`clicked` only: the URL as written in the message.")
+    link_type = _optional_text("`clicked` only: `html_email` or `text_email`.")
     bounce_reason = _optional_text()
-    bounce_string = _optional_text("Of `bounced`: the reply of the other server, with RFC 3463 codes.")
+    bounce_string = _optional_text("`bounced` only: the reply of the receiving server, with RFC 3463 codes.")
     is_temporary_bounce = fields.Boolean(metadata=OPTIONAL_METADATA)
-    fail_reason = _optional_text("Of `failed`; open to additions.")
+    fail_reason = _optional_text("`failed` only: why. More reasons may be added.")
 
 
 class SmsEventSchema(EventSchema):

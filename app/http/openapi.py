@@ -38,9 +38,13 @@ UUID = {"type": "string", "format": "uuid"}
 
 # Codes are added from time to time, so none of them is an `enum`, which would make clients refuse a new one.
 TEXTS: dict[str, Any] = {
-    "code": {"type": "string", "description": "Open to additions.", "x-extensible-enum": sorted(CATALOGUE)},
-    "message": {"type": "string", "description": "For an end user."},
-    "developer_message": {"type": "string", "description": "For the integrator."},
+    "code": {
+        "type": "string",
+        "description": "What is wrong. More codes may be added.",
+        "x-extensible-enum": sorted(CATALOGUE),
+    },
+    "message": {"type": "string", "description": "A sentence for an end user."},
+    "developer_message": {"type": "string", "description": "What exactly is wrong, for the integrator."},
 }
 
 
@@ -48,8 +52,8 @@ def _place(nullable: bool) -> dict[str, Any]:
     text: Any = ["string", "null"] if nullable else "string"
     number: Any = ["integer", "null"] if nullable else "integer"
     return {
-        "field": {"type": text, "description": "Attribute, dotted where nested."},
-        "collection": {"type": text, "description": "Array of the body that contains the element."},
+        "field": {"type": text, "description": "Name of the attribute, with dots where it is nested."},
+        "collection": {"type": text, "description": "The array of the body that contains the element."},
         "index": {"type": number, "minimum": 0, "description": "Position of the element, from 0."},
     }
 
@@ -72,14 +76,14 @@ LISTED_ERRORS = {
 }
 CONFLICTS = {
     "type": "object",
-    "description": "For a conflict: attribute to the object that has its value.",
+    "description": "For a conflict: each attribute with the object that already has its value.",
     "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}},
 }
 ERROR = _object(
     {
-        "id": {"type": "string", "description": "The same as X-Request-Id."},
-        "method": {"type": "string", "description": "Verb of the request."},
-        "status": {"type": "integer", "description": "The same as the status of the response."},
+        "id": {"type": "string", "description": "The same as the header `X-Request-Id`."},
+        "method": {"type": "string", "description": "HTTP method of the request."},
+        "status": {"type": "integer", "description": "HTTP status of the response."},
         "type": {
             "type": "string",
             "description": "Family of the code.",
@@ -107,15 +111,15 @@ def _header(description: str, schema: dict[str, Any], *, required: bool = False)
 
 
 HEADERS = {
-    "Allow": _header("Methods of the path, with 405.", TEXT),
+    "Allow": _header("Methods that the path has, with 405.", TEXT),
     "IdempotentReplayed": _header(
-        "That the response is the stored one of an earlier request with the same key.",
+        "`true` if this is the stored response to an earlier request with the same key.",
         {"type": "string", "enum": ["true"]},
     ),
-    "RateLimitLimit": _header("Requests of the key in one window; absent without a rate limit.", COUNT),
-    "RateLimitRemaining": _header("Requests that are left in this window.", COUNT),
+    "RateLimitLimit": _header("Requests that the key may make in one window; absent without a rate limit.", COUNT),
+    "RateLimitRemaining": _header("Requests that the key has left in this window.", COUNT),
     "RateLimitReset": _header("Seconds until the next window.", COUNT),
-    "RequestId": _header("Id of this request, which also stands in the log.", TEXT, required=True),
+    "RequestId": _header("Id of this request, as in the log.", TEXT, required=True),
     "RetryAfter": _header("Seconds to wait, with 429 and 503, and with 409 for a request in progress.", COUNT),
     "WWWAuthenticate": _header("`Bearer`, with 401.", TEXT),
 }

@@ -24,8 +24,8 @@ TEXT = {"type": "string", "minLength": 1}
 FREE_FILTERS = "filters"
 ZONE_IS_SHORT = "Their offset is then written `+1000`, without the colon of RFC 3339."
 FIELDS_LEAVE_OUT = (
-    "Others are missing from the response, also those that its schema requires: for clients that read the JSON "
-    "themselves."
+    "Others are missing from the response, even if its schema requires them: this is for clients that read the "
+    "JSON themselves."
 )
 
 
@@ -38,7 +38,7 @@ def _filter_parameter(filter_: Filter) -> dict[str, Any]:
     schema = dict(SCHEMAS[filter_.type])
     if filter_.options:
         schema["enum"] = list(filter_.options)
-    text = f"Items whose {filter_.name} is this value; an empty value matches null."
+    text = f"Items whose `{filter_.name}` has this value; an empty value matches null."
     return {**_parameter(filter_.name, text, schema), "allowEmptyValue": True}
 
 
@@ -91,5 +91,5 @@ def _paging(limit: str, offset: str) -> list[dict[str, Any]]:
     return [
         _parameter("limit", limit, {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}),
         _parameter("offset", offset, {"type": "integer", "minimum": 0, "default": 0}),
-        _parameter("cursor", "Only in the links next and prev; opaque.", TEXT),
+        _parameter("cursor", "Taken from the links `next` and `prev`; opaque.", TEXT),
     ]
