@@ -25,6 +25,7 @@ LEAST_DEADLINE = 30
 shorter than a second."""
 DURATION = "a bound on a duration"
 MAY_READ_A_STOPWATCH = {
+    "tests/api/test_readiness.py": "it compares a time with two readings",
     "tests/api/test_key_uses.py": "it passes the clock on",
     "tests/attack/__main__.py": "it prints how long a family has taken",
     "tests/attack/families/holding.py": "it compares how long requests take before and during an attack",

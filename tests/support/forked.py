@@ -21,8 +21,10 @@ IMPORTED = [
     *("jobs.worker", "jobs.schedule", "jobs.inbound", "app.launcher.embedded_redis", "app.db.migrate"),
     *("app.application", "app.http.server.master", "app.http.server.worker", "gunicorn.app.wsgiapp"),
     *(f"blueprints.{module.name}" for module in pkgutil.iter_modules(blueprints.__path__)),
+    *("tests.conftest", "tests.support.forked", "tests.support.rows", "tests.unit.transports.mailserver"),
 ]
-"""The modules that the server imports when it starts, which is before the first process."""
+"""The modules that the server imports when it starts, which is before the first process: those of the service, and what
+the modules with the functions import that a process calls."""
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(IMPORTED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from flask import Flask
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,9 +17,15 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 def parsed(text: str, beginning: str = "") -> Samples:
     """The samples by name and labels; those whose names begin so, which is quicker than to parse them all."""
-    text = "".join(line for line in text.splitlines(keepends=True) if line.startswith(("#", beginning)))
-    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
-    return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+    return dict(_sample(line) for line in text.splitlines() if line.startswith(beginning) and not line.startswith("#"))
+
+
+@lru_cache(maxsize=20_000)
+def _sample(line: str) -> tuple[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Most lines of a scrape are those of the last one, and to parse one takes long."""
+    (family,) = text_string_to_metric_families(line)
+    (sample,) = family.samples
+    return (sample.name, frozenset(sample.labels.items())), sample.value
 
 
 def scrape(app: Flask) -> Samples:
