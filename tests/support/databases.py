@@ -19,34 +19,37 @@ ONE_DATABASE = (
     *(
         f"tests/api/test_{name}.py"
         for name in (
-            *("answers", "auth_and_order", "bodies", "contacts_create", "contacts_delete", "contacts_events"),
-            *("contacts_subscriptions", "contacts_update", "docs", "dry_run", "errors", "field_vocabulary"),
-            *("hosts", "isolation", "kannel", "lists", "openapi", "openapi_clients", "openapi_empty", "pages"),
-            *("proxies", "rate_limit", "readiness", "redis_away", "relay_hooks", "root", "sendgrid"),
-            *("sends_email", "sends_rules", "sends_sms"),
+            *("additions", "answers", "auth_and_order", "automations", "bodies", "contacts_create"),
+            *("contacts_delete", "contacts_events", "contacts_subscriptions", "contacts_update", "docs", "dry_run"),
+            *("errors", "field_vocabulary", "health", "home", "hosts", "idempotency_header", "inbox", "isolation"),
+            *("kannel", "key_uses", "lists", "openapi", "openapi_clients", "openapi_empty", "pages", "proxies"),
+            *("rate_limit", "readiness", "redis_away", "relay_hooks", "root", "sendgrid", "sends_email"),
+            *("sends_rules", "sends_sms", "tracking", "unsubscribe"),
         )
     ),
     *(
         f"tests/api/test_console_{name}.py"
         for name in (
-            *("accounts", "automations", "contact_import", "contacts", "content", "domains", "every_page"),
-            *("held_messages", "inbox", "keys", "lists", "message_versions", "messages", "overview", "pauses"),
-            *("queues", "signing", "stored_messages", "webhooks"),
+            *("accounts", "automations", "bulk_actions", "contact_import", "contacts", "content", "domains"),
+            *("every_page", "groups", "held_messages", "inbox", "keys", "lists", "message_versions", "messages"),
+            *("names", "navigation", "notices", "overview", "pauses", "people", "questions", "queues", "signing"),
+            *("stored_messages", "webhooks"),
         )
     ),
     *(
         f"tests/cli/test_{name}.py"
         for name in (
             *("accounts", "audit_repeats", "automation_runs", "automations", "base", "console", "contact_import"),
-            *("contacts", "documentation", "domain_reports", "domains", "explain", "inbound_email"),
-            *("inbound_sms", "inbox", "keys", "lists", "message_versions", "messages", "refusing_relays", "seed"),
-            *("sends", "simulate", "status", "strangers", "suppressions", "tms", "transports", "webhooks"),
+            *("contacts", "documentation", "domain_reports", "domains", "explain", "forget", "holds"),
+            *("inbound_email", "inbound_sms", "inbox", "keys", "lists", "message_versions", "messages", "pauses"),
+            *("refusing_relays", "seed", "sends", "simulate", "status", "strangers", "suppressions", "tms"),
+            *("transports", "webhooks"),
         )
     ),
     *(
         f"tests/jobs/delivery/test_{name}.py"
         for name in (
-            *("bounds", "building_ahead", "content", "copies", "draining", "failover", "fairness"),
+            *("bounds", "building_ahead", "content", "copies", "domain_backoff", "draining", "failover", "fairness"),
             *("feedback_channels", "hostile_answers", "journal_trouble", "listener", "long_replies"),
             *("magic_story", "mail_reports", "outcomes", "pauses", "plugin_transport", "proven", "rate"),
             *("refusing_relays", "requirements", "routes", "sender_hosts", "signing", "skips", "sms_gateway"),
@@ -56,8 +59,9 @@ ONE_DATABASE = (
     *(
         f"tests/jobs/test_{name}.py"
         for name in (
-            *("contact_wildcards", "dry_run_equals_send", "explained", "host_metrics", "magic", "metrics"),
-            *("network_checks", "secret_values", "skipping", "traces", "webhook_choices", "webhook_registration"),
+            *("audit_seals", "bulk_actions", "contact_wildcards", "copied_ids", "dry_run_equals_send", "explained"),
+            *("figures", "host_metrics", "magic", "metrics", "network_checks", "one_address", "schedule"),
+            *("secret_values", "skipping", "test_keys", "traces", "webhook_choices", "webhook_registration"),
             *("webhooks",),
         )
     ),
@@ -66,6 +70,7 @@ ONE_DATABASE = (
         for name in ("advanced", "entry", "examples", "operations", "pauses", "story", "time")
     ),
     "tests/guards/test_routes.py",
+    "tests/imports/",
     "tests/unit/seed/",
 )
 """Files of tests, and folders of such files."""
