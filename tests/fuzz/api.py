@@ -24,7 +24,7 @@ from tests.support.prepared import migrated_file
 from tests.support.servers import migrated_database, postgres_server, redis_server, short_folder
 from tests.support.web import Web, web_server
 
-EXAMPLES, SHORT_EXAMPLES = 100, 15
+EXAMPLES, SHORT_EXAMPLES = 100, 8
 """How many requests are made up for each operation on each database."""
 PHASES, SHORT_PHASES = "examples,coverage,fuzzing,stateful", "examples,fuzzing,stateful"
 CHECKS = (

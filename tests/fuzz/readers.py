@@ -21,7 +21,7 @@ with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(inclu
     from tests.fuzz.targets import MANY, Target, targets
 
 FOLDER = Path("var/fuzz")
-SHORT = 3_000
+SHORT = 1_500
 """Inputs in the short form, of the targets that get the most."""
 KNOWN = targets()
 
