@@ -276,7 +276,7 @@ def differences(database_url: str) -> list[object]:
 def differences_of(connection: Connection, metadata: MetaData) -> list[object]:
     """Differences between those tables and the database."""
     with warnings.catch_warnings():
-        # Neither library reads such an index of SQLite; a test compares it (tests/guards/test_migrations.py).
+        # Neither library reads such an index of SQLite; a test compares it (tests/migrations/test_migrations.py).
         warnings.filterwarnings("ignore", ".*expression-based index")
         options = {"include_object": included_on(connection.dialect.name)}
         return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))

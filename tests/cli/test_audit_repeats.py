@@ -245,7 +245,7 @@ ONCE = {
     "sends bulk-actions cancel": "tests/cli/test_sends.py: refused for one that has ended",
     "history drop-month": "refused for a month that is not there",
     "console sign-out": "tests/cli/test_console.py: of a session that has ended nothing is left",
-    "secrets rotate": "tests/jobs/restore/test_secret_rotation.py: only if there is something to encrypt",
+    "secrets rotate": "tests/restore/test_secret_rotation.py: only if there is something to encrypt",
     "secrets retire": "refused for a key that is not there",
     **dict.fromkeys(("db upgrade", "db downgrade"), "tests/cli/test_db.py: only if the revision changes"),
     "init": "what it creates is noticed as it is created",

@@ -27,8 +27,8 @@ from app.services import make_services
 from app.settings import Settings, from_environment
 from app.transports.base import DeliveryResult
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installer, running
-from tests.jobs.restore.test_known_since import write_journal
+from tests.restore.conftest import Installation, Installer, running
+from tests.restore.test_known_since import write_journal
 from tests.support.forked import ForkedProcess
 from tests.support.rows import Rows
 from tests.support.servers import wait_until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.infrastructure.shared_counts import Counts, SharedCounts, add
-from tests.jobs.restore.conftest import Installation, Installer
+from tests.restore.conftest import Installation, Installer
 
 NAME = "tms_backup_timestamp_seconds"
 

@@ -36,7 +36,7 @@ from app.sends.outcomes.attempt_result import AttemptResult, journal_folder
 from app.settings import Settings, from_environment
 from app.transports.base import DeliveryResult
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installer, rewritten, running
+from tests.restore.conftest import Installation, Installer, rewritten, running
 from tests.support.automations import add_automation
 from tests.support.client import SENDS, Client
 from tests.support.rows import Rows

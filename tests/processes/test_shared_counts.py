@@ -15,10 +15,10 @@ import pytest
 
 from app.infrastructure.liveness import create_locked
 from app.infrastructure.shared_counts import COUNTS_SUFFIX, TOTAL_FILE, Counts, SharedCounts, add
+from tests.processes.counting import COUNTER, count_on_command
 from tests.support.forked import ForkedProcess, context
 from tests.support.servers import wait_until
 from tests.support.sources import ROOT
-from tests.unit.running.counting import COUNTER, count_on_command
 
 SENT = ("tms_recipient_outcomes_total", (("account_class", "live"), ("type", "email"), ("outcome", "sent")))
 
@@ -67,7 +67,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def run(folder: Path, commands: str, first: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
     """A process that starts afresh, counts and ends; `first` is what it does before."""
-    program = f"{first}\nimport sys\nfrom tests.unit.running import counting\ncounting.main(sys.argv[1])"
+    program = f"{first}\nimport sys\nfrom tests.processes import counting\ncounting.main(sys.argv[1])"
     command = [sys.executable, "-c", program, str(folder)]
     environment = {**os.environ, **environ}
     return subprocess.run(

@@ -22,7 +22,7 @@ from app.backup.manifest import NotABackup
 from app.backup.restore import restore_backup
 from app.db.copies.snapshot import CopyError
 from app.db.models import Recipient
-from tests.jobs.restore.conftest import Installation, Installer, is_untouched
+from tests.restore.conftest import Installation, Installer, is_untouched
 from tests.support.rows import Rows
 from tests.support.tenants import new_tenant
 

@@ -82,5 +82,5 @@ def test_tests_do_not_depend_on_which_signals_are_ignored() -> None:
     numbers = [int(number) for number in (signal.SIGHUP, signal.SIGINT, *EXPECTED)]
     ignoring = f"for one in {numbers}: signal.signal(one, signal.SIG_IGN)\n"
     ignoring += f"signal.pthread_sigmask(signal.SIG_BLOCK, {numbers})"
-    done = run("tests/unit/running/test_supervisor.py", "-k", "ends_the_supervisor", start=ignoring)
+    done = run("tests/processes/test_supervisor.py", "-k", "ends_the_supervisor", start=ignoring)
     assert "4 passed" in done.stdout, done.stdout + done.stderr

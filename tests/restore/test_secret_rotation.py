@@ -26,8 +26,8 @@ from app.sends.delivery.drain import drain
 from app.settings import Settings
 from app.tracking.tokens import recipient_of_address
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installer, running
-from tests.jobs.restore.test_restored import later
+from tests.restore.conftest import Installation, Installer, running
+from tests.restore.test_restored import later
 from tests.support.client import SENDS, Client
 from tests.support.tenants import Tenant, new_tenant
 from tests.support.webhook_receiver import Receiver

@@ -16,7 +16,7 @@ from app.db.models import Account
 from app.infrastructure import liveness
 from app.settings import Settings
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installer, is_untouched, rewritten, running
+from tests.restore.conftest import Installation, Installer, is_untouched, rewritten, running
 from tests.support.next_release import CONTRACTED
 from tests.support.tenants import new_tenant
 

@@ -1,0 +1,1 @@
+"""The migrations of the schema, up and down, over both databases (docs/upgrade.md#migrations)."""

@@ -1,0 +1,1 @@
+"""Processes of the service, and files that several processes share."""
