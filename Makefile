@@ -50,17 +50,21 @@ run: setup ## run the whole service in the foreground (docs/settings.md lists it
 # Tests start over a hundred processes, none of which should have to recompile the code.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal
 
+# What starts processes of the service, or fills databases of its own.
+PROCESSES := $(addprefix tests/,e2e/ server/ processes/ restore/ migrations/ docs/)
+TARGETS_OF_THEIR_OWN := $(PROCESSES) $(addprefix tests/,interop/ openapi/ clients/ installed/ deploy/ monitoring/ browser/ scaling/)
+
 .PHONY: test
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
-	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/ tests/deploy/ tests/monitoring/ tests/browser/ tests/scaling/,$(dir $(wildcard tests/*/__init__.py))))
+	@$(PYTEST) $(or $(ARGS),$(filter-out $(TARGETS_OF_THEIR_OWN),$(dir $(wildcard tests/*/__init__.py))))
 
 .PHONY: verify
 verify: setup-dev ## run every suite, with a table at the end (ARGS="--since COMMIT", --short as .ci/run, --only, --list)
 	@$(PYTHON) -m tools.verify $(ARGS)
 
 .PHONY: e2e
-e2e: setup-dev ## test the whole service as `make run` starts it
-	@$(PYTEST) tests/e2e $(ARGS)
+e2e: setup-dev ## test the whole service as `make run` starts it, its processes, restores, migrations and the pages
+	@$(PYTEST) $(PROCESSES) $(ARGS)
 
 .PHONY: scaling
 scaling: setup-dev ## test that no work grows with a table or faster than a text, and what each request and mail costs

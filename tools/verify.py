@@ -48,11 +48,13 @@ class Suite:
 SERVICE = ("app", "blueprints", "schemas", "jobs", "wsgi.py", "gunicorn.conf.py", "pyproject.toml", "requirements.lock")
 SUPPORT = ("Makefile", "tools", "tests/support", "requirements/dev.lock")
 WITH_POSTGRES = f".venv/bin/python -m tests.support.with_postgres ACCEPTANCE_DATABASE_URL {ACCEPTANCE}"
+PROCESSES = tuple(f"tests/{name}" for name in ("e2e", "server", "processes", "restore", "migrations", "docs"))
+"""What `make e2e` runs."""
 SUITES = (
     Suite("lint", "make lint", short="make lint", always=True),
     Suite("test", "env BOTH_DATABASES=on make test", short="make test", always=True),
     Suite("scaling", "make scaling", ("bench", "docs", "tests/scaling"), short="make scaling"),
-    Suite("e2e", "make e2e", ("tests/e2e",), short="make e2e"),
+    Suite("e2e", "make e2e", ("docs", "README.md", *PROCESSES), short="make e2e"),
     Suite("acceptance on SQLite", ACCEPTANCE, short=ACCEPTANCE, program=ACCEPTANCE),
     Suite("acceptance on PostgreSQL", WITH_POSTGRES, short=WITH_POSTGRES, program=ACCEPTANCE),
     Suite("openapi", "make openapi", ("docs/released", "tests/openapi"), short="make openapi", program="npm"),

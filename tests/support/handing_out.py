@@ -17,20 +17,18 @@ from tests.support.databases import backend
 
 SLOW = (
     "tests/e2e/",
+    "tests/processes/",
     "tests/server/",
     "tests/api/test_openapi.py",
-    "tests/cli/test_process.py",
-    "tests/guards/test_migrations",
-    "tests/scaling/test_plans.py",
     "tests/jobs/delivery/test_crash.py",
     "tests/jobs/delivery/test_day.py",
     "tests/jobs/delivery/test_fairness.py",
-    "tests/jobs/test_inbound.py",
     "tests/jobs/test_schedule.py",
-    "tests/jobs/test_sms_worker.py",
     "tests/jobs/test_worker.py",
+    "tests/migrations/",
+    "tests/restore/test_killed.py",
+    "tests/scaling/test_plans.py",
     "tests/unit/network/test_lookup.py",
-    "tests/unit/running/test_limits.py",
     "tests/unit/running/test_private_folder.py",
 )
 """Files in which single tests take a second or more (`make test ARGS=--durations=60`)."""
