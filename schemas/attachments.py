@@ -71,6 +71,6 @@ class AttachmentSchema(CodeSchema):
         return AttachmentDraft(data["name"], plain_type(data["type"]) or data["type"], data["content"])
 
 
-def attachments() -> Array:
+def attachments(**options: Any) -> Array:
     """An optional array of attachments."""
-    return Array(Object(AttachmentSchema), most=MAX_ELEMENTS, least_one=False, allow_none=True)
+    return Array(Object(AttachmentSchema), most=MAX_ELEMENTS, least_one=False, allow_none=True, **options)

@@ -16,6 +16,7 @@ from marshmallow import Schema, ValidationError, fields
 from app.addresses import is_valid_email, is_valid_mobile
 from app.errors import MAX_LISTED_ERRORS
 from app.ids import OUT_OF_RANGE, is_storable
+from app.markdown import without_links
 from app.names import CONTROL
 from schemas.base import NOT_VALID, FastLoad, Problem, compile_field, compile_schema, problem
 
@@ -33,6 +34,12 @@ def _described(options: dict[str, Any], **properties: Any) -> dict[str, Any]:
     """The options of a field with properties for the OpenAPI description; those that are None are omitted."""
     given = {name: value for name, value in properties.items() if value is not None}
     return {**options, "metadata": {**given, **options.get("metadata", {})}}
+
+
+def about(text: str, **properties: Any) -> dict[str, Any]:
+    """The metadata of an attribute: what it means, in Markdown for the table of its page (`make docs`), and in the
+    OpenAPI description without links; further properties are for the latter."""
+    return {"about": text, "description": without_links(text), **properties}
 
 
 class String(fields.String):

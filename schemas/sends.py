@@ -37,7 +37,7 @@ from app.sends.accept.draft import (
 from app.sends.limits import MAX_RECIPIENTS, MAX_SECRET_VALUES
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
-from schemas.fields import Array, Boolean, Email, Integer, Mobile, Name, Object, String
+from schemas.fields import Array, Boolean, Email, Integer, Mobile, Name, Object, String, about
 from schemas.responses import (
     OPTIONAL_METADATA,
     EnvelopeSchema,
@@ -130,8 +130,8 @@ class Recipient(Object):
 class Recipients(Array):
     """The `recipients` of a send."""
 
-    def __init__(self) -> None:
-        super().__init__(Recipient(RecipientSchema), most=MAX_RECIPIENTS, required=True)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(Recipient(RecipientSchema), most=MAX_RECIPIENTS, required=True, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> list[Any]:
         final_type = getattr(self.parent, "final_type", None)
@@ -159,8 +159,8 @@ NO_LIMITS = Limits(attachments=2**31, attachment_bytes=2**63)
 class Body(String):
     """A text of at most `MAX_BODY_BYTES` bytes."""
 
-    def __init__(self) -> None:
-        super().__init__(most=MAX_BODY_BYTES, allow_none=True)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(most=MAX_BODY_BYTES, allow_none=True, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
         text = super()._deserialize(value, attr, data, **options)
@@ -178,28 +178,109 @@ class SendSchema(CodeSchema):
 
     final_type: ClassVar[MessageType | None] = None
 
-    type = String(required=True, choices=MESSAGE_TYPES)
-    list_id = Integer(allow_none=True)
-    group_id = Integer(allow_none=True)
-    group_name = Name(least=1, most=LONGEST_NAME, allow_none=True, metadata=NOT_BLANK)
-    message_id = Integer(allow_none=True)
-    unsubscribe_type = String(choices=UNSUBSCRIBE_TYPES, allow_none=True)
-    subject = String(most=MAX_SUBJECT_LENGTH, allow_none=True, metadata=NOT_BLANK)
-    from_name = String(most=MAX_FROM_NAME_LENGTH, allow_none=True)
-    from_address = String(allow_none=True, metadata=NOT_EMPTY)
-    reply_to = String(allow_none=True)
-    bcc_address = Email(allow_none=True)
-    priority = String(choices=PRIORITIES, allow_none=True)
-    transport = String(least=1, most=LONGEST_NAME, allow_none=True)
-    body_html = Body()
-    body_text = Body()
-    include_unsubscribed = Boolean(allow_none=True)
-    recipient_data_html_encoded = Boolean(allow_none=True)
-    track_opens = Boolean(allow_none=True)
-    track_clicks = Boolean(allow_none=True)
-    secret_values = Array(String(metadata=WILDCARD), most=MAX_SECRET_VALUES, least_one=False, allow_none=True)
-    recipients = Recipients()
-    attachments = attachments()
+    type = String(
+        required=True,
+        choices=MESSAGE_TYPES,
+        metadata=about("required: `email` or `sms`. With `message_id`, the type of the stored message applies instead"),
+    )
+    list_id = Integer(allow_none=True, metadata=about("required for email. Recipients are contacts of this list"))
+    group_id = Integer(
+        allow_none=True,
+        metadata=about(
+            "a [group](#groups). One of `group_id` and `group_name` is required; both are accepted when they name the "
+            "same group"
+        ),
+    )
+    group_name = Name(
+        least=1,
+        most=LONGEST_NAME,
+        allow_none=True,
+        metadata=about(
+            "a new name creates a [group](#groups). A name has up to 255 characters, after surrounding white space is "
+            "removed, and no control characters (`invalid_string`)",
+            **NOT_BLANK,
+        ),
+    )
+    message_id = Integer(
+        allow_none=True, metadata=about("a stored message; its fields are [defaults](#with-a-message)")
+    )
+    unsubscribe_type = String(
+        choices=UNSUBSCRIBE_TYPES,
+        allow_none=True,
+        metadata=about(
+            "`none`, `word` or `link`: how recipients of an sms [opt out](#opting-out-of-sms). In an email send it has "
+            "no effect"
+        ),
+    )
+    subject = String(
+        most=MAX_SUBJECT_LENGTH,
+        allow_none=True,
+        metadata=about("up to 998 characters; required unless the message has one", **NOT_BLANK),
+    )
+    from_name = String(
+        most=MAX_FROM_NAME_LENGTH,
+        allow_none=True,
+        metadata=about("up to 255 characters; required with a stored message that has none"),
+    )
+    from_address = String(
+        allow_none=True,
+        metadata=about(
+            "the [sender](#senders): an email address of one of the account's domains, or a number or name that is "
+            "approved",
+            **NOT_EMPTY,
+        ),
+    )
+    reply_to = String(allow_none=True, metadata=about("an email address"))
+    bcc_address = Email(
+        allow_none=True,
+        metadata=about("receives a [copy](#blind-copies) of every mail; its domain must be configured in the account"),
+    )
+    priority = String(
+        choices=PRIORITIES,
+        allow_none=True,
+        metadata=about(
+            "`high` or `normal`: which of the account's messages [leave first](waiting.md#priority). The default is "
+            "that of the account for this type"
+        ),
+    )
+    transport = String(
+        least=1,
+        most=LONGEST_NAME,
+        allow_none=True,
+        metadata=about("the name of a [transport](#choosing-a-transport) that the account may choose"),
+    )
+    body_html = Body(metadata=about("up to 1 MiB in UTF-8"))
+    body_text = Body(
+        metadata=about(
+            "up to 1 MiB in UTF-8. At least one body is required, and must contain more than white space. A mail with "
+            "HTML only gets a [plain-text alternative](#plain-text-alternative)"
+        )
+    )
+    include_unsubscribed = Boolean(
+        allow_none=True,
+        metadata=about(
+            "true also sends to unsubscribed addresses, for [messages that must arrive](#a-message-that-must-arrive). "
+            "Such mails carry no `List-Unsubscribe`"
+        ),
+    )
+    recipient_data_html_encoded = Boolean(
+        allow_none=True,
+        metadata=about("false: the recipients' values are [plain text](personalisation.md#encoding)"),
+    )
+    track_opens = Boolean(
+        allow_none=True,
+        metadata=about("true or false for this send; the default is the [account's setting](tracking.md#settings)"),
+    )
+    track_clicks = Boolean(allow_none=True, metadata=about("the same for clicks"))
+    secret_values = Array(
+        String(metadata=WILDCARD),
+        most=MAX_SECRET_VALUES,
+        least_one=False,
+        allow_none=True,
+        metadata=about("names of up to 20 wildcard values that are [secret](secret-values.md)"),
+    )
+    recipients = Recipients(metadata=about("required: 1 to 100 [recipients](#recipients)"))
+    attachments = attachments(metadata=about("files for all recipients"))
 
     def __init__(self, *, limits: Limits = NO_LIMITS, **options: Any) -> None:
         super().__init__(**options)

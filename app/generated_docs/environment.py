@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from dataclasses import Field, fields
 from typing import Any
 
+from app.markdown import without_links
 from app.settings import Settings, variable_of
 
 HEAD = """\
@@ -49,7 +49,6 @@ EXAMPLES = {
     "LOG_FORMAT": "json",
 }
 """For settings whose default is computed, or is no value that one could write."""
-LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 WIDTH = 118
 
 
@@ -70,7 +69,7 @@ def _entry(setting: Field[Any]) -> str:
 
 def _plain(text: str) -> str:
     """Markdown without its links and marks of code."""
-    return LINK.sub(r"\1", text).replace("`", "")
+    return without_links(text).replace("`", "")
 
 
 def value(setting: Field[Any]) -> str:

@@ -26,6 +26,7 @@ FOUNDATION = (
     "error_help",
     "errors",
     "ids",
+    "markdown",
     "names",
     "plain_data",
     "private_folder",

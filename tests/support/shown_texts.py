@@ -20,8 +20,8 @@ from tests.support.sources import ROOT, Source, sources
 
 PAGE_MODULES = ("app.distribution", "app.generated_docs")
 """Modules whose texts are those of the pages of docs/, or that decide how commands are spelled."""
-SETTINGS = ("_setting", "_secret", "_retention")
-"""What declares a setting, with its meaning on the page of settings."""
+PAGE_TEXTS = ("_setting", "_secret", "_retention", "about")
+"""What declares a setting or an attribute, with its meaning on a page."""
 PREFIXES = ("COMMAND_LINE", "COMMANDS", "TMS")
 """Names whose values are what is typed in front of a command."""
 
@@ -41,7 +41,7 @@ def strings(source: Source) -> Iterator[str]:
     """The strings of a module but for those that stand alone, which are documentation."""
     left_out = {node.value for node in ast.walk(source.tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SETTINGS:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PAGE_TEXTS:
             left_out |= {inner for inner in ast.walk(node) if isinstance(inner, ast.expr)}
         if isinstance(node, ast.JoinedStr) and node not in left_out:
             left_out |= {inner for inner in node.values if isinstance(inner, ast.Constant)}
