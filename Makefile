@@ -236,7 +236,7 @@ docs: setup ## write the pages that are generated from the code
 		$(PYTHON) -m app.generated_docs.$$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
 	@for page in errors body-errors send-errors; do \
 		$(PYTHON) -m app.generated_docs.errors $$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
-	@$(PYTHON) -m tools.sending_page > docs/sending.md.new && mv docs/sending.md.new docs/sending.md
+	@$(PYTHON) -m tools.attribute_pages
 	@$(PYTHON) -m app.generated_docs.commands docs/commands
 	@$(PYTHON) -m app.generated_docs.environment > deploy/environment.example.new
 	@mv deploy/environment.example.new deploy/environment.example

@@ -5,6 +5,7 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
+from schemas.fields import about
 from schemas.responses import (
     OPTIONAL_METADATA,
     EnvelopeSchema,
@@ -21,16 +22,18 @@ class GroupSchema(ResponseSchema):
 
     id = Id()
     type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
-    name = fields.String()
+    name = fields.String(metadata=about("unique among the account's groups"))
     creation_time = Timestamp()
-    last_sent_time = Timestamp()
-    sent = fields.Integer()
-    failed_contacts = fields.Integer()
-    bounced = fields.Integer()
-    delivered = fields.Integer()
-    opened = fields.Integer()
-    clicked = fields.Integer()
-    unsubscribed = fields.Integer()
+    last_sent_time = Timestamp(metadata=about("when a send was last added to the group"))
+    sent = fields.Integer(metadata=about("recipients of all sends of the group, whatever became of them"))
+    failed_contacts = fields.Integer(
+        metadata=about("recipients that were [skipped](delivery.md#recipient-states), refused or given up")
+    )
+    bounced = fields.Integer(metadata=about("recipients whose mail bounced"))
+    delivered = fields.Integer(metadata=about("recipients that a message has reached"))
+    opened = fields.Integer(metadata=about("recipients who have [opened](tracking.md) the message"))
+    clicked = fields.Integer(metadata=about("recipients who have clicked a link of the message"))
+    unsubscribed = fields.Integer(metadata=about("recipients who have unsubscribed because of the message"))
     _links = fields.Nested(SelfLinksSchema)
 
 

@@ -410,14 +410,26 @@ class RecipientReportSchema(ResponseSchema):
     uuid = Uuid()
     id = Id()
     type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
-    state = fields.String(validate=validate.OneOf(STATES))
-    reason = fields.String(allow_none=True)
+    state = fields.String(
+        validate=validate.OneOf(STATES),
+        metadata=about(
+            "`queued`, `sending`, `sent` (a text message that the gateway accepted), `uncertain` (a mail that may have "
+            "arrived), `delivered`, `bounced` or `failed`"
+        ),
+    )
+    reason = fields.String(allow_none=True, metadata=about("why it bounced or failed"))
     list_id = Id(allow_none=True)
     contact_id = Id(allow_none=True)
     message_id = Id(allow_none=True)
     group_id = Id(allow_none=True)
-    automation_id = Id(allow_none=True)
-    step_id = Id(allow_none=True)
+    automation_id = Id(
+        allow_none=True,
+        metadata=about(
+            "the [automation](automations.md) of the step that sent, to which there is a link, too; such a recipient "
+            "has no group"
+        ),
+    )
+    step_id = Id(allow_none=True, metadata=about("the step of that automation"))
     email = fields.String(allow_none=True)
     mobile = fields.String(allow_none=True)
     attempts = fields.Integer()
@@ -427,16 +439,30 @@ class RecipientReportSchema(ResponseSchema):
     last_open_time = Timestamp(allow_none=True)
     open_type = fields.String(validate=validate.OneOf(["not_opened", "html", "text", "sms"]))
     first_click_time = Timestamp(allow_none=True)
-    further_visits = fields.Integer()
+    further_visits = fields.Integer(
+        metadata=about("opens and clicks without a step, because there were [too many](tracking.md#counting)")
+    )
     complaint_time = Timestamp(allow_none=True)
-    content_purged_time = Timestamp(allow_none=True)
+    content_purged_time = Timestamp(
+        allow_none=True,
+        metadata=about(
+            "since when the installation has no copy of what was sent ([retention](retention.md)). The report stays"
+        ),
+    )
     _links = fields.Nested(RecipientLinksSchema)
 
 
 class RecipientTimelineSchema(RecipientReportSchema):
     """One recipient of a send, with a page of its timeline."""
 
-    timeline = fields.List(fields.Nested(TimelineStepSchema))
+    timeline = fields.List(
+        fields.Nested(TimelineStepSchema),
+        metadata=about(
+            "the steps. `detail` is the reply of the mail server or gateway, or a text of the service. `transport` is "
+            "the name of a [named transport](routes.md#named-transports). New versions may add kinds of steps; treat "
+            "an unknown one as a note"
+        ),
+    )
     _links = fields.Nested(RecipientTimelineLinksSchema)
 
 

@@ -1,0 +1,46 @@
+"""Writes the tables of attributes in pages of docs/ from the schemas, in place: `python -m tools.attribute_pages`,
+called by `make docs`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from marshmallow import Schema
+
+from app.sends.accept.draft import EMAIL_ONLY
+from schemas.groups import GroupSchema
+from schemas.sends import RecipientTimelineSchema, SendSchema
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("sending.md", "endpoints.md")
+SCHEMAS: dict[str, type[Schema]] = {
+    "a send": SendSchema,
+    "a recipient": RecipientTimelineSchema,
+    "a group": GroupSchema,
+}
+TABLE = re.compile(r"(<!-- attributes of ([a-z ]+) -->\n).*?(<!-- end of attributes -->)", re.DOTALL)
+
+
+def page(name: str) -> str:
+    """The whole page, with its tables as the schemas say."""
+    text = (DOCS / name).read_text("utf-8")
+    return TABLE.sub(lambda match: match[1] + _table(SCHEMAS[match[2]]) + match[3], text)
+
+
+def _table(schema: type[Schema]) -> str:
+    meanings = {name: field.metadata["about"] for name, field in schema().fields.items() if "about" in field.metadata}
+    if schema is SendSchema:
+        head, columns = "| attribute | for | |\n| --- | --- | --- |\n", {name: _type_of(name) for name in meanings}
+    else:
+        head, columns = "| property | |\n| --- | --- |\n", dict.fromkeys(meanings, "")
+    return head + "".join(f"| `{name}` |{columns[name]} {text} |\n" for name, text in meanings.items())
+
+
+def _type_of(name: str) -> str:
+    return " email |" if name in EMAIL_ONLY else " both |"
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        (DOCS / name).write_text(page(name), "utf-8")
