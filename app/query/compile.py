@@ -13,9 +13,9 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
-    false,
     func,
     literal,
+    literal_column,
     not_,
     or_,
     tuple_,
@@ -39,6 +39,8 @@ Columns = Mapping[str, ColumnElement[Any]]
 Order = Sequence[ColumnElement[Any]]
 """What orders a collection: expressions that are never null and together unique."""
 
+NOTHING = literal_column("(1 = 0)", Boolean())
+"""What no row meets. SQLAlchemy reduces `false()` and other conditions to itself, also those that join tables."""
 GROUP_SIZE = 100
 DEEP_OFFSET = 500
 """From this offset on the first item of a page is found by the index of the order alone, and only the rows from there
@@ -118,7 +120,7 @@ def _any_of(
     if values:
         terms.append(_equals(column, values, filter_type))
     terms += [_term(other, column, filter_type) for other in alternatives if not isinstance(other, Equals)]
-    return or_(*_grouped_chain(or_, terms)) if terms else false()
+    return or_(*_grouped_chain(or_, terms)) if terms else NOTHING
 
 
 def _equals(column: ColumnElement[Any], values: Sequence[object], filter_type: FilterType) -> ColumnElement[bool]:

@@ -164,3 +164,15 @@ def test_however_many_are_held_a_page_is_the_same_number_of_statements(
                 assert browser.get(f"{path}?account={tenant.id}").status_code == 200
             numbers.append(counted.count)
     assert numbers[:2] == numbers[2:]
+
+
+@pytest.mark.parametrize("number", [2**63, 10**40 - 1])
+def test_a_group_that_cannot_exist_has_no_held_messages(
+    browser: Browser, tenant: Tenant, rows: Rows, number: int
+) -> None:
+    held(rows, "ann@example.com")
+    page = browser.get(f"{PATH}?account={tenant.id}&group_id={number}")
+    assert page.status_code == 200
+    assert "ann@example.com" not in page.text
+    others = browser.get(f"{PATH}?account={tenant.id}&group_id:ne={number}")
+    assert "ann@example.com" in others.text
