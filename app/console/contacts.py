@@ -227,8 +227,11 @@ class ContactChanges:
         return self.acts.contact_list
 
     def add(self, cells: Mapping[str, str]) -> int:
-        """Creates a contact; returns its id."""
-        return self.acts.create(self._attributes(cells, clear=False))
+        """Creates a contact; returns its id. Raises `required` for a form without any value."""
+        attributes = self._attributes(cells, clear=False)
+        if not attributes.keys() - FLAGS:
+            raise ServiceError("required", detail="Enter an address or another value.")
+        return self.acts.create(attributes)
 
     def write(self, contact_id: int, cells: Mapping[str, str]) -> None:
         """Writes the attributes that differ from those of the contact; an empty one clears."""

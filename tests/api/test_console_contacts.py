@@ -250,6 +250,15 @@ def test_an_address_is_unsubscribed_and_resubscribed_in_place(tenant: Tenant) ->
     assert [(action, fields[1:]) for action, _, fields in acts(tenant)] == [("contact.updated", ["subscribed"])] * 2
 
 
+def test_an_empty_form_adds_no_contact(tenant: Tenant) -> None:
+    list_id, browser = tenant.add_list(fields=FULL_FIELDS), signed_in(tenant)
+    refused = browser.post(f"{PATH}/{list_id}/contacts", email="", mobile="", last_name="", is_active="true")
+    assert refused.status_code == 422
+    assert "Enter an address or another value." in words(refused)
+    with tenant.services.database.read() as session:
+        assert session.scalars(select(Contact.id).where(Contact.list_id == list_id)).all() == []
+
+
 def test_a_contact_is_added_and_deleted_in_place(tenant: Tenant) -> None:
     list_id, ann, browser = tenant.add_list(fields=FULL_FIELDS), new_email("ann"), signed_in(tenant)
     added = browser.post(f"{PATH}/{list_id}/contacts", email=ann, plan="gold", last_name="")
