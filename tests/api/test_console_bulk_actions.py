@@ -15,9 +15,9 @@ from werkzeug.test import TestResponse
 
 from app.bulk_actions.kinds import Kind
 from app.bulk_actions.run import run_due
-from app.clock import now, this_second
+from app.clock import this_second
 from app.db.database import Database
-from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction
+from app.db.models import Account, AuditEntry, BlockedAddress
 from tests.support.browser import Browser, form_of, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.rows import Rows
@@ -48,12 +48,6 @@ def asked(browser: Browser, query: str = "state=failed") -> str:
     answer = browser.post(PATH, **form_of(page, "retry"))
     assert answer.status_code == 303, words(answer)
     return answer.headers["Location"]
-
-
-def make_due(tenant: Tenant) -> None:
-    """Makes every bulk action of the account due, as if the time to cancel it had passed."""
-    with tenant.services.database.write() as transaction:
-        transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
 
 
 def acts(tenant: Tenant) -> list[tuple[str, str, str | None, dict[str, int]]]:
@@ -90,7 +84,7 @@ def test_all_that_a_search_shows_is_previewed_cancelled_and_retried(tenant: Tena
     again = browser.post(f"{first}/cancel")
     assert (again.status_code, "has ended: it is cancelled" in words(again)) == (409, True)
     second = asked(browser)
-    make_due(tenant)
+    tenant.make_bulk_actions_due()
     assert "This action starts in a moment." in words(browser.get(second))
     run_due(tenant.services, time_slice=60)
     done = words(browser.get(second))
@@ -155,7 +149,7 @@ def test_an_action_that_runs_shows_how_far_it_has_come_and_can_be_cancelled(
     failed(rows, *(f"p{number}@example.com" for number in range(30)))
     browser = signed_in(tenant)
     path = asked(browser)
-    make_due(tenant)
+    tenant.make_bulk_actions_due()
     run_due(tenant.services, time_slice=0)
     page = browser.get(path)
     assert "20 of 30 processed." in words(page)

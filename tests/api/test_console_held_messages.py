@@ -9,11 +9,11 @@ import re
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from app.bulk_actions.run import run_due
 from app.clock import now
-from app.db.models import AuditEntry, BulkAction, RecipientStep
+from app.db.models import AuditEntry, RecipientStep
 from tests.support.browser import Browser, form_of, operator, words
 from tests.support.cases import each
 from tests.support.rows import Rows
@@ -45,8 +45,7 @@ def ask(browser: Browser, tenant: Tenant, action: str, query: str = "") -> str:
     page = browser.get(f"{PATH}/preview?account={tenant.id}&{query}")
     answer = browser.post(f"{PATH}?account={tenant.id}", **form_of(page, action))
     assert answer.status_code == 303, words(answer)
-    with tenant.services.database.write() as transaction:
-        transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
+    tenant.make_bulk_actions_due()
     return str(answer.headers["Location"])
 
 

@@ -23,7 +23,7 @@ from app.console.uploads import MAX_ROWS
 from app.contacts.blocked import PERMANENT_BOUNCE, Block, block_addresses
 from app.contacts.suppress import block, unsubscribe
 from app.db.address_forms import PREFIX
-from app.db.models import AuditEntry, BlockedAddress, BulkAction, Contact, Recipient, RecipientStep, Unsubscriber
+from app.db.models import AuditEntry, BlockedAddress, Contact, Recipient, RecipientStep, Unsubscriber
 from app.imports.rows import MAX_FIRST_ROWS
 from tests.support.browser import SAME_ORIGIN, Browser, form_of, operator, signed_in, words
 from tests.support.cases import each
@@ -147,8 +147,7 @@ def test_all_that_one_reply_has_blocked_is_previewed_cancelled_and_unblocked(ten
     assert browser.post(f"{first}/cancel").status_code == 303
     assert len(stored(tenant)) == 4
     second = browser.post(f"{PATH}/unblock", **form).headers["Location"]
-    with tenant.services.database.write() as transaction:
-        transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
+    tenant.make_bulk_actions_due()
     run_due(tenant.services, time_slice=60)
     assert "Unblocked 3" in words(browser.get(second))
     assert stored(tenant) == {("blocked", "hand@example.com", "by hand")}

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from app.bulk_actions.run import run_due
 from app.clock import now, timestamp
-from app.db.models import BulkAction, RecipientStep, RelayRefusal
+from app.db.models import RecipientStep, RelayRefusal
 from app.maintenance.figures import read_figures
 from tests.cli.conftest import Cli
 from tests.support.rows import Rows
@@ -113,8 +113,7 @@ def test_the_messages_are_sent_again_together(bare: Cli, rows: Rows, tenant: Ten
     _, retrying = commands_in(line_about(tenant, bare.text("status")))
     action = bare.json(*retrying, "--yes")
     assert action["messages"] == 2
-    with tenant.services.database.write() as transaction:
-        transaction.execute(update(BulkAction).where(BulkAction.id == action["id"]).values(due_time=now()))
+    tenant.make_bulk_actions_due()
     run_due(tenant.services, time_slice=60)
     assert {message["state"] for message in bare.json("sends", "list", "--account", tenant.name)} == {"queued"}
     assert len(uuids) == bare.json("sends", "bulk-actions", "show", str(action["id"]), "--account", tenant.name)["done"]

@@ -11,12 +11,11 @@ from zoneinfo import ZoneInfo
 
 import click
 import pytest
-from sqlalchemy import update
 
 from app.bulk_actions.run import run_due
 from app.clock import now, this_second, timestamp
 from app.db.counters import count_in_group, hour_of
-from app.db.models import BlockedAddress, BulkAction, RecipientStep
+from app.db.models import BlockedAddress, RecipientStep
 from app.distribution import COMMAND_LINE
 from tests.cli.conftest import Cli
 from tests.support.cases import each
@@ -285,8 +284,7 @@ def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli
     said = cli.text(*retry, "--yes")
     assert said.startswith("2 of 3 messages will be retried, starting in 30 seconds; `")
     assert f"`{COMMAND_LINE} sends bulk-actions cancel " in said
-    with tenant.services.database.write() as transaction:
-        transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
+    tenant.make_bulk_actions_due()
     run_due(tenant.services, time_slice=60)
     (done, _) = bare.json("sends", "bulk-actions", "list", *account)
     assert (done["state"], done["done"], done["left_out"]) == ("done", 2, {"blocked": 1})

@@ -6,13 +6,12 @@ import csv
 import shlex
 from pathlib import Path
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from app.addresses import AccountAddress
 from app.bulk_actions.run import run_due
-from app.clock import now
 from app.contacts.blocked import PERMANENT_BOUNCE, Block, block_addresses
-from app.db.models import BulkAction, Event
+from app.db.models import Event
 from app.distribution import COMMAND_LINE
 from tests.cli.conftest import Cli
 from tests.support.cases import each
@@ -146,8 +145,7 @@ def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, 
     said = cli.text(*unblock, "--yes")
     assert said.startswith("3 addresses will be unblocked, starting in 30 seconds; `")
     assert f"`{COMMAND_LINE} sends bulk-actions cancel " in said
-    with tenant.services.database.write() as transaction:
-        transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
+    tenant.make_bulk_actions_due()
     run_due(tenant.services, time_slice=60)
     assert [suppression["address"] for suppression in cli.json("suppressions", "list")] == ["hand@example.com"]
     account = ("--account", tenant.name)
