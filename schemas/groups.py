@@ -30,7 +30,11 @@ class GroupSchema(ResponseSchema):
         metadata=about("recipients that were [skipped](delivery.md#recipient-states), refused or given up")
     )
     bounced = fields.Integer(metadata=about("recipients whose mail bounced"))
-    delivered = fields.Integer(metadata=about("recipients that a message has reached"))
+    delivered = fields.Integer(
+        metadata=about(
+            "recipients whose message the next mail server or the gateway has accepted, without a bounce since"
+        )
+    )
     opened = fields.Integer(metadata=about("recipients who have [opened](tracking.md) the message"))
     clicked = fields.Integer(metadata=about("recipients who have clicked a link of the message"))
     unsubscribed = fields.Integer(metadata=about("recipients who have unsubscribed because of the message"))
