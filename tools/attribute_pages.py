@@ -30,15 +30,11 @@ def page(name: str) -> str:
 
 def _table(schema: type[Schema]) -> str:
     meanings = {name: field.metadata["about"] for name, field in schema().fields.items() if "about" in field.metadata}
-    if schema is SendSchema:
-        head, columns = "| attribute | for | |\n| --- | --- | --- |\n", {name: _type_of(name) for name in meanings}
-    else:
-        head, columns = "| property | |\n| --- | --- |\n", dict.fromkeys(meanings, "")
-    return head + "".join(f"| `{name}` |{columns[name]} {text} |\n" for name, text in meanings.items())
-
-
-def _type_of(name: str) -> str:
-    return " email |" if name in EMAIL_ONLY else " both |"
+    if schema is not SendSchema:
+        rows = (f"| `{name}` | {text} |\n" for name, text in meanings.items())
+        return "".join(("| property | |\n| --- | --- |\n", *rows))
+    rows = (f"| `{name}` | {'email' if name in EMAIL_ONLY else 'both'} | {text} |\n" for name, text in meanings.items())
+    return "".join(("| attribute | for | |\n| --- | --- | --- |\n", *rows))
 
 
 if __name__ == "__main__":
