@@ -153,8 +153,12 @@ def stored_tables(connection: Connection) -> dict[str, StoredTable]:
     inspector = inspect(connection)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*expression-based index")
-        names = [name for name, _ in inspector.get_sorted_table_and_fkc_names() if name is not None]
-    columns = {name: attributes for (_, name), attributes in inspector.get_multi_columns().items()}
+        names = [
+            name
+            for name, _ in inspector.get_sorted_table_and_fkc_names()
+            if name is not None and name not in (REVISION_TABLE, STATE_TABLE) and not PARTITION.fullmatch(name)
+        ]
+    columns = {name: attributes for (_, name), attributes in inspector.get_multi_columns(filter_names=names).items()}
     return {
         name: StoredTable(
             name,
@@ -162,7 +166,6 @@ def stored_tables(connection: Connection) -> dict[str, StoredTable]:
             tuple(_kind(column["type"]) for column in columns[name]),
         )
         for name in names
-        if name not in (REVISION_TABLE, STATE_TABLE) and not PARTITION.fullmatch(name)
     }
 
 
