@@ -207,17 +207,26 @@ def _oldest(served: FromClause, share: Any, priority: str, *, locks: bool) -> An
     return select(due.c.recipient_id, place.label("place")).subquery()
 
 
-RUN_PRIORITY = "run"
-"""The only priority of runs, by which their positions are named."""
+ONLY_PRIORITY = "only"
+"""The priority of a queue whose entries have none, by which positions are named."""
 RUN_QUEUE = Queue(
     AutomationRun,
     entry_id="id",
     waiting=literal_column("'waiting'", String),
-    priorities={RUN_PRIORITY: None},
+    priorities={ONLY_PRIORITY: None},
     ready_time="due_time",
     reach=Reach(near=timedelta(seconds=2), far=timedelta(seconds=30), far_every=timedelta(seconds=2)),
 )
-RUNS_PER_ACCOUNT = bindparam("each", type_=Integer)
+SCHEDULED_QUEUE = Queue(
+    QueueEntry,
+    entry_id="recipient_id",
+    waiting=literal_column("'scheduled'", String),
+    priorities={ONLY_PRIORITY: None},
+    ready_time="due_time",
+    reach=Reach(near=timedelta(seconds=2), far=timedelta(seconds=30), far_every=timedelta(seconds=2)),
+)
+"""The entries that wait for the `send_at` of their send, before they enter the send queue."""
+ENTRIES_PER_ACCOUNT = bindparam("each", type_=Integer)
 CHUNK = 500
 """Runs of one transaction."""
 CHUNK_ON_SQLITE = 100
@@ -229,35 +238,35 @@ def chunk_size(session: Session) -> int:
     return CHUNK if is_postgresql(session) else CHUNK_ON_SQLITE
 
 
-class LockedRun(NamedTuple):
-    """A due run that this transaction has locked."""
+class LockedEntry(NamedTuple):
+    """A due entry that this transaction has locked, such as a run."""
 
     id: int
     account_id: int
     due_time: datetime
 
 
-def lock_due_runs(session: Session, accounts: Mapping[int, Positions], moment: datetime, each: int) -> list[LockedRun]:
-    """The oldest due runs of these accounts, not before their positions and at most so many of each, which stay as
-    they are until the end of the transaction; those that others have locked are left out."""
-    statement = _due(on_postgresql=is_postgresql(session))
+def lock_due(
+    queue: Queue, session: Session, accounts: Mapping[int, Positions], moment: datetime, each: int
+) -> list[LockedEntry]:
+    """The oldest due entries of these accounts, not before their positions and at most so many of each, which stay as
+    they are until the end of the transaction; those that others have locked are left out. The queue has one
+    priority."""
+    statement = _due(queue, on_postgresql=is_postgresql(session))
     rows = statement.tuples(session, accounts=as_json(accounts), moment=moment, each=each)
-    return [LockedRun._make(row) for row in rows]
+    return [LockedEntry._make(row) for row in rows]
 
 
 @cache
-def _due(*, on_postgresql: bool) -> PreparedStatement:
+def _due(queue: Queue, *, on_postgresql: bool) -> PreparedStatement:
     """SQLite has neither LATERAL nor row locks; there a transaction that writes has the only write lock."""
-    given = RUN_QUEUE.given(on_postgresql=on_postgresql)
+    given, names = queue.given(on_postgresql=on_postgresql), (queue.entry_id, "account_id", "due_time")
     if on_postgresql:
-        locked = (
-            RUN_QUEUE.oldest(given, RUN_PRIORITY, *LockedRun._fields)
-            .limit(RUNS_PER_ACCOUNT)
-            .with_for_update(skip_locked=True)
-        )
-        turns = locked.lateral("turns")
+        oldest = queue.oldest(given, ONLY_PRIORITY, *names).limit(ENTRIES_PER_ACCOUNT)
+        turns = oldest.with_for_update(skip_locked=True).lateral("turns")
         return PreparedStatement(select(turns).select_from(given.join(turns, true())))
-    run = aliased(AutomationRun, name="run")
-    columns = (getattr(run, name) for name in LockedRun._fields)
-    is_oldest = run.id.in_(RUN_QUEUE.oldest(given, RUN_PRIORITY, "id").limit(RUNS_PER_ACCOUNT))
-    return PreparedStatement(select(*columns).select_from(given.join(run, is_oldest)))
+    entry = aliased(queue.model, name="entry")
+    columns = (getattr(entry, name) for name in names)
+    oldest_ids = queue.oldest(given, ONLY_PRIORITY, queue.entry_id).limit(ENTRIES_PER_ACCOUNT)
+    is_oldest = getattr(entry, queue.entry_id).in_(oldest_ids)
+    return PreparedStatement(select(*columns).select_from(given.join(entry, is_oldest)))

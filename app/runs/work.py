@@ -17,7 +17,7 @@ from app.contacts.subscriptions import lock_subscriptions
 from app.db.database import Transaction
 from app.db.due import DueAccounts, Positions
 from app.db.outage import is_unavailable
-from app.db.queue import RUN_PRIORITY, RUN_QUEUE, LockedRun, chunk_size, lock_due_runs
+from app.db.queue import ONLY_PRIORITY, RUN_QUEUE, LockedEntry, chunk_size, lock_due
 from app.infrastructure import liveness
 from app.infrastructure.redis_client import AUTOMATIONS, SENDS
 from app.runs.advance import ChunkResult, advance, put_off
@@ -71,10 +71,10 @@ def _in_turn(services: Services, due: DueAccounts) -> tuple[Mapping[int, Positio
 
 def _advance_chunk(services: Services, due: DueAccounts, accounts: Mapping[int, Positions], each: int) -> ChunkResult:
     """Advances the next chunk; where that fails, in parts."""
-    locked: list[LockedRun] = []
+    locked: list[LockedEntry] = []
 
     def work(transaction: Transaction) -> ChunkResult:
-        locked[:] = lock_due_runs(transaction, accounts, now(), each)
+        locked[:] = lock_due(RUN_QUEUE, transaction, accounts, now(), each)
         return advance(transaction, [run.id for run in locked])
 
     try:
@@ -85,7 +85,7 @@ def _advance_chunk(services: Services, due: DueAccounts, accounts: Mapping[int, 
         advanced = _advance_parts(services, [run.id for run in locked], error)
     else:
         advanced = _finished(services, advanced)
-    due.note_taken(accounts, each, ((run.account_id, RUN_PRIORITY, (run.due_time, run.id)) for run in locked))
+    due.note_taken(accounts, each, ((run.account_id, ONLY_PRIORITY, (run.due_time, run.id)) for run in locked))
     return advanced
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from app.db.due import look_at_all
 from app.db.models import AutomationRun
-from app.db.queue import RUN_QUEUE, lock_due_runs
+from app.db.queue import RUN_QUEUE, lock_due
 from app.runs.advance import advance
 from app.runs.work import advance_due
 from tests.jobs.automations.conftest import ADVANCED, Story
@@ -41,7 +41,7 @@ def while_advancing(story: Story, work: Callable[[], object]) -> Iterator[None]:
     """Does the work between what a worker does with the runs that are due, and the end of its transaction."""
     with story.worker.database.write() as transaction:
         moment = story.calendar.moment
-        locked = lock_due_runs(transaction, look_at_all(RUN_QUEUE, transaction, moment), moment, 10)
+        locked = lock_due(RUN_QUEUE, transaction, look_at_all(RUN_QUEUE, transaction, moment), moment, 10)
         assert locked
         advance(transaction, [run.id for run in locked])
         with meanwhile(story.worker, work):
