@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -13,6 +14,8 @@ SIXTY_FORM = r"[0-5][0-9]"
 """Minutes and seconds, also of an offset: Python itself reads an offset of +1060 as +1100."""
 OFFSET_FORM = rf"{HOUR_FORM}:?{SIXTY_FORM}"
 """What follows the sign."""
+INSTANT = re.compile(rf"{DATE_FORM}T{HOUR_FORM}:{SIXTY_FORM}:{SIXTY_FORM}(?:\.[0-9]{{1,9}})?(?:Z|[+-]{OFFSET_FORM})")
+"""A time with an offset."""
 
 
 def now() -> datetime:

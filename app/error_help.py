@@ -494,5 +494,14 @@ _SENDS = {
     ),
 }
 
-HELP: dict[str, Help] = {**_TYPES, **_SCHEMA, **_QUERIES, **_CONTACTS, **_SENDS}
+_CANCELLING = {
+    "recipient_not_cancellable": Help(
+        "The message can no longer be cancelled.",
+        "An attempt to send it is in progress, it may have been delivered, or it has ended: `state` of the recipient "
+        "tells which.",
+        "Nothing can take the message back. A message that is deferred after this attempt can be cancelled then.",
+    ),
+}
+
+HELP: dict[str, Help] = {**_TYPES, **_SCHEMA, **_QUERIES, **_CONTACTS, **_SENDS, **_CANCELLING}
 """Code -> its explanation."""

@@ -224,7 +224,18 @@ SENDS = _family(
     ),
 )
 
-CATALOGUE: dict[str, Code] = {**TYPE_LEVEL, **SCHEMA, **FILTER, **CONTACTS, **SENDS}
+CANCELLING = _family(
+    "conflict",
+    409,
+    {
+        "recipient_not_cancellable": (
+            "This message can no longer be cancelled.",
+            "The message can no longer be cancelled: it is being sent, may have been delivered, or has ended.",
+        )
+    },
+)
+
+CATALOGUE: dict[str, Code] = {**TYPE_LEVEL, **SCHEMA, **FILTER, **CONTACTS, **SENDS, **CANCELLING}
 RANK = {code: rank for rank, code in enumerate(CATALOGUE)}
 
 

@@ -44,10 +44,9 @@ from app.http.server.connection import Connection
 from app.http.server.connections import Connections, make_poller
 from app.http.server.request import Limits, read_once
 from app.http.server.respond import respond
-from app.sends.delivery import connections, dispatcher, sender_worker
+from app.sends.delivery import connections, dispatcher, returning, sender_worker
 from app.sends.delivery import drain as draining
 from app.sends.delivery.sender_worker import sender_worker_of
-from app.sends.pauses import release
 from app.services import Services
 from bench.cases.webhooks import load_events
 from bench.cases.writing import send_of
@@ -268,7 +267,7 @@ def without_deadlines() -> Iterator[None]:
         (draining, "POLL_INTERVAL"),
         (connections, "QUICK_REPLY"),
         (connections, "STEADY_REPLY"),
-        (release, "LOOK_INTERVAL"),
+        (returning, "LOOK_INTERVAL"),
         *((draining, name) for name in ("TIME_SLICE", "MAX_WAIT", "WRITE_AFTER")),
         *((dispatch, name) for name in ("JOB_SECONDS", "WEBHOOK_SECONDS", "POLL_SECONDS")),
     ]

@@ -141,6 +141,10 @@ class CodeSchema(Schema):
         return compile_schema(self)
 
 
+class NoAttributesSchema(CodeSchema):
+    """The body of a request that has nothing to say: an empty object, or none."""
+
+
 def load(schema: CodeSchema, body: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the validated body. Raises `ServiceError` with the errors to report (docs/requests.md#errors)."""
     loaded: dict[str, Any]

@@ -6,7 +6,7 @@ from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
 from app.recipients.states import FailReason
-from schemas.responses import Id, ResponseSchema, SelfLinksSchema
+from schemas.responses import Id, ResponseSchema, SelfLinksSchema, Timestamp
 from schemas.sends import PRIORITIES
 
 PARTS = ("subject", "body_html", "body_text")
@@ -82,6 +82,7 @@ class DryRunSchema(ResponseSchema):
     include_unsubscribed = fields.Boolean()
     track_opens = fields.Boolean()
     track_clicks = fields.Boolean()
+    send_at = Timestamp(allow_none=True)
     invalid_markup = fields.List(
         fields.Nested(InvalidMarkupSchema),
     )

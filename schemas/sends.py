@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from marshmallow import INCLUDE, ValidationError, fields, validate, validates_sc
 from marshmallow.exceptions import SCHEMA
 
 from app.addresses import MESSAGE_TYPES
+from app.clock import INSTANT, now
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.errors import MAX_LISTED_ERRORS
 from app.names import LONGEST_NAME
@@ -34,7 +36,7 @@ from app.sends.accept.draft import (
     secret_value_errors,
     send_errors,
 )
-from app.sends.limits import MAX_RECIPIENTS, MAX_SECRET_VALUES
+from app.sends.limits import MAX_CANCELLED, MAX_DAYS_AHEAD, MAX_RECIPIENTS, MAX_SECRET_VALUES
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
 from schemas.fields import Array, Boolean, Email, Integer, Mobile, Name, Object, String, about
@@ -169,6 +171,24 @@ class Body(String):
         return text
 
 
+class SendAt(String):
+    """A time with an offset, at most `MAX_DAYS_AHEAD` days ahead, to the second; None for one that has passed."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
+        text = super()._deserialize(value, attr, data, **options)
+        if not INSTANT.fullmatch(text):
+            detail = f"{attr} must be a time with its offset from UTC, such as 2026-12-24T09:00:00+01:00."
+            raise problem("invalid_iso_date_time", detail)
+        try:
+            moment = datetime.fromisoformat(text).replace(microsecond=0)
+        except ValueError:
+            raise problem("invalid_date_time", f"{attr}: there is no such day.") from None
+        ahead = moment - now()
+        if ahead > timedelta(days=MAX_DAYS_AHEAD):
+            raise problem("invalid_range", f"{attr} must be at most {MAX_DAYS_AHEAD} days ahead.")
+        return moment.astimezone(UTC) if ahead > timedelta() else None
+
+
 class SendSchema(CodeSchema):
     """The body of a send; null means absent for every optional attribute.
 
@@ -248,6 +268,15 @@ class SendSchema(CodeSchema):
         most=LONGEST_NAME,
         allow_none=True,
         metadata=about("the name of a [transport](#choosing-a-transport) that the account may choose"),
+    )
+    send_at = SendAt(
+        allow_none=True,
+        metadata=about(
+            f"when to [send it](scheduling.md): a time with an offset, at most {MAX_DAYS_AHEAD} days ahead. "
+            "Without it, and for a time that has passed: at once",
+            format="date-time",
+            example="2026-12-24T09:00:00+01:00",
+        ),
     )
     body_html = Body(metadata=about("up to 1 MiB in UTF-8"))
     body_text = Body(
@@ -377,6 +406,30 @@ class SendAnswerSchema(ResponseSchema):
     _links = fields.Nested(SendLinksSchema)
 
 
+class CancelledMessagesLinksSchema(SelfLinksSchema):
+    """The link to repeat a request of which more messages match."""
+
+    next = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
+
+
+class CancellationSchema(CodeSchema):
+    """The messages to cancel."""
+
+    uuids = Array(
+        String(most=36, metadata={"format": "uuid"}),
+        most=MAX_CANCELLED,
+        metadata=about("up to 1,000 uuids of recipients"),
+    )
+
+
+class CancelledMessagesSchema(ResponseSchema):
+    """The messages that a request has cancelled, and with `next` the same request for further ones."""
+
+    size = fields.Integer(metadata=about("how many they are"))
+    _embedded = fields.Nested(SendAnswerEmbeddedSchema)
+    _links = fields.Nested(CancelledMessagesLinksSchema)
+
+
 class TimelineStepSchema(ResponseSchema):
     """A timeline step. `detail` is the reply of the mail server or gateway, for keys with `contact.view`; `transport`
     the name of the transport that was used, absent for the default one."""
@@ -413,8 +466,8 @@ class RecipientReportSchema(ResponseSchema):
     state = fields.String(
         validate=validate.OneOf(STATES),
         metadata=about(
-            "`queued`, `sending`, `sent` (a text message that the gateway accepted), `uncertain` (a mail that may have "
-            "arrived), `delivered`, `bounced` or `failed`"
+            "`scheduled`, `queued`, `sending`, `sent` (a text message that the gateway accepted), `uncertain` (a mail "
+            "that may have arrived), `delivered`, `bounced` or `failed`"
         ),
     )
     reason = fields.String(allow_none=True, metadata=about("why it bounced or failed"))
@@ -434,6 +487,9 @@ class RecipientReportSchema(ResponseSchema):
     mobile = fields.String(allow_none=True)
     attempts = fields.Integer()
     creation_time = Timestamp()
+    send_at = Timestamp(
+        allow_none=True, metadata=about("the time for which it was [scheduled](scheduling.md); null: for at once")
+    )
     send_time = Timestamp(allow_none=True)
     first_open_time = Timestamp(allow_none=True)
     last_open_time = Timestamp(allow_none=True)

@@ -38,7 +38,7 @@ ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
     "transport": ("created", "updated", "deleted", "tested"),
     "route": ("created", "updated", "deleted"),
     "pause": ("created", "ended"),
-    "recipient": ("retried", "exported", "released", "dropped"),
+    "recipient": ("retried", "cancelled", "exported", "released", "dropped"),
     "bulk_action": ("asked", "cancelled", "ended"),
     "secret_key": ("rotated", "retired"),
     "history": ("dropped",),

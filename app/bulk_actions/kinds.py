@@ -11,12 +11,13 @@ from typing import Any, Protocol
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from app.bulk_actions.query import Pairs, held_matches, retryable_matches, unblockable_matches
+from app.bulk_actions.query import Pairs, cancellable_matches, held_matches, retryable_matches, unblockable_matches
 from app.contacts.blocked import MatchingBlocked, newest_blocked, unblock_matching
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, QueueEntry, Recipient
 from app.recipients.collection import MatchingRecipients, Place, newest_place
 from app.recipients.conditions import CURRENT_STATE
+from app.sends.cancel import cancel_all
 from app.sends.holds.held import MatchingHeldMessages
 from app.sends.holds.release import DropOutcome, drop_some, release_some
 from app.sends.outcomes.recovery import signs_of_arrival
@@ -25,14 +26,18 @@ from app.services import Services
 
 ARRIVED_REASON = "arrived"
 """Why a held message is left out of those that are sent: it shows a sign of arrival, and ends as sent."""
+TOO_LATE_REASON = "too_late"
+"""Why a message is left out of those that are cancelled: it was being sent, or had left."""
 REASON_TEXTS: Mapping[str, str] = {
     RefusalReason.STATE: "a retry is no longer needed",
     RefusalReason.FORGOTTEN: "the recipient was forgotten",
+    RefusalReason.CANCELLED: "it was cancelled",
     RefusalReason.NO_CONTACT: "there is no contact to send to",
     RefusalReason.BLOCKED: "the address is blocked",
     RefusalReason.CONTENT_PURGED: "the content was purged",
     RefusalReason.SECRET_VALUES_GONE: "the secret values are gone",
     RefusalReason.CHANGED: "it no longer matches",
+    TOO_LATE_REASON: "it was being sent or has ended",
     ARRIVED_REASON: "it has arrived and ends as sent",
 }
 """Why messages are left out."""
@@ -96,6 +101,28 @@ class Retry:
         """Requeues the messages."""
         requeued = requeue_all(transaction, ids, *self.matches.conditions, states=self.matches.states)
         return SliceResult(len(requeued.ids), Counter(refusal.reason.value for refusal in requeued.refused.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Cancels messages that have not left (docs/scheduling.md#cancelling)."""
+
+    matches: MatchingRecipients
+
+    @classmethod
+    def of(cls, account: Account, pairs: Pairs, newest: Place | None) -> Cancel:
+        """The cancelling of messages that match the query. Raises the query's errors."""
+        return cls(cancellable_matches(account, pairs, newest))
+
+    def would_leave_out(self, _session: Session, _ids: Sequence[int]) -> Mapping[int, str]:
+        """No message is left out before a sender has it."""
+        return {}
+
+    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> SliceResult:
+        """Cancels the messages that no sender has taken meanwhile."""
+        cancelled = cancel_all(transaction, services.settings, self.matches.account_id, ids, *self.matches.conditions)
+        left = len(cancelled.refused)
+        return SliceResult(len(cancelled.ids), {TOO_LATE_REASON: left} if left else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +215,14 @@ RETRY = Kind(
     Retry.of,
 )
 NOTHING_HELD = "No matching message is held."
+CANCEL = Kind(
+    "cancel",
+    "cancelled",
+    "No matching message can be cancelled.",
+    (*RECIPIENT_COLUMNS, CURRENT_STATE.label("state")),
+    Cancel.of,
+    leaves_out=False,
+)
 RELEASE = Kind("release", "released", NOTHING_HELD, HELD_COLUMNS, Release.of)
 DROP_AS_SENT = Kind("drop_as_sent", "dropped", NOTHING_HELD, HELD_COLUMNS, partial(Drop.of, "sent"), leaves_out=False)
 DROP_AS_FAILED = Kind(
@@ -205,5 +240,5 @@ UNBLOCK = Kind(
     1_000_000,
     leaves_out=False,
 )
-KINDS = {kind.name: kind for kind in (RETRY, RELEASE, DROP_AS_SENT, DROP_AS_FAILED, UNBLOCK)}
+KINDS = {kind.name: kind for kind in (RETRY, CANCEL, RELEASE, DROP_AS_SENT, DROP_AS_FAILED, UNBLOCK)}
 """Name, as it is stored -> kind."""

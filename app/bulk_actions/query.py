@@ -10,10 +10,10 @@ from app.contacts.blocked import SUPPRESSIONS, MatchingBlocked
 from app.db.models import Account
 from app.errors import ServiceError
 from app.query.conditions import Equals, Query
-from app.query.fields import Resource
-from app.query.grammar import parse_collection
-from app.query.parameters import Parameter, parameter_error, printable
+from app.query.grammar import parse_filters
+from app.query.parameters import parameter_error
 from app.recipients.collection import OPERATOR_RECIPIENTS, MatchingRecipients, Place
+from app.sends.cancel import CANCELLABLE
 from app.sends.holds.held import HELD_MESSAGES_SHAPE, HeldMessages, MatchingHeldMessages
 from app.sends.outcomes.requeue import RETRYABLE
 
@@ -43,21 +43,12 @@ def query_of(text: str) -> list[tuple[str, str]]:
 def parse_query(account: Account, pairs: Pairs) -> Query:
     """The account's query for its messages, without anything that says how a page looks. Raises the errors of the
     query."""
-    return _parsed(pairs, OPERATOR_RECIPIENTS, is_test=account.test_of is not None)
+    return parse_filters(pairs, OPERATOR_RECIPIENTS, is_test=account.test_of is not None)
 
 
 def held_matches(account: Account, pairs: Pairs) -> MatchingHeldMessages:
     """The messages that match and are held after a restore. Raises the errors of the query."""
-    return MatchingHeldMessages(HeldMessages(account.id), _parsed(pairs, HELD_MESSAGES_SHAPE.resource))
-
-
-def _parsed(pairs: Pairs, resource: Resource, *, is_test: bool = False) -> Query:
-    query = parse_collection(pairs, resource, is_test=is_test)
-    for key, value in pairs:
-        name = Parameter.of(key, value).name
-        if name not in resource.filters:
-            raise parameter_error("parameter_not_available", name, f"{printable(name)} is not available here.")
-    return query
+    return MatchingHeldMessages(HeldMessages(account.id), parse_filters(pairs, HELD_MESSAGES_SHAPE.resource))
 
 
 def retryable_matches(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingRecipients:
@@ -68,10 +59,18 @@ def retryable_matches(account: Account, pairs: Pairs, newest: Place | None = Non
     return MatchingRecipients.of(account.id, query, RETRYABLE, newest)
 
 
+def cancellable_matches(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingRecipients:
+    """The messages that match and have not left. Raises the errors of the query, and `parameter_not_available` for a
+    filter by address."""
+    query = parse_query(account, pairs)
+    _check_many(query, "cancel its messages one by one")
+    return MatchingRecipients.of(account.id, query, CANCELLABLE, newest)
+
+
 def unblockable_matches(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingBlocked:
     """The blocked addresses that match. Raises the errors of the query, and `parameter_not_available` for a filter by
     address."""
-    query = _parsed(pairs, SUPPRESSIONS)
+    query = parse_filters(pairs, SUPPRESSIONS)
     _check_many(query, "unblock it on its own")
     return MatchingBlocked(account.id, query, newest)
 

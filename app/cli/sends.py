@@ -1,4 +1,4 @@
-"""`flask sends`: the outcome of each recipient, why it did not arrive, retries, and pauses."""
+"""`flask sends`: the outcome of each recipient, why it did not arrive, retries, cancelling, and pauses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.accounts.exports import record_export
 from app.accounts.find import all_accounts, find_account
 from app.addresses import AccountAddress, AddressKind
-from app.bulk_actions.kinds import RETRY
+from app.bulk_actions.kinds import CANCEL, RETRY
 from app.bulk_actions.preview import Preview
 from app.bulk_actions.query import parse_query
 from app.cli import bulk_actions
@@ -50,6 +50,7 @@ from app.recipients.collection import MatchingRecipients, parts_of
 from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE, current_entry
 from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
+from app.sends.cancel import cancel
 from app.sends.explain.obstacles import obstacles
 from app.sends.explain.recipient import ARRIVED_STATES, Explanation, explain_recipient, messages_to, newest_messages
 from app.sends.explain.waits import Finding, Route
@@ -329,6 +330,25 @@ def retry(
     with parts.database.write() as transaction:
         recipient = requeue(transaction, targets[0])
         wake_after(transaction)
+        return _row(recipient, current_entry(transaction, recipient))
+
+
+@group.runs("cancel", "installation", print_asked)
+@click.argument("targets", nargs=-1, required=True, metavar="UUID | FILTER...")
+@dry_run_option
+@yes_option
+@account_option
+def cancel_(
+    parts: Services, *, targets: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
+) -> Row | CommandResult | Preview:
+    """Cancel a message that is scheduled, queued or paused, or all messages of an account that match filters, such as
+    state=scheduled group_id=5. Messages that are being sent are left out."""
+    if len(targets) > 1 or "=" in targets[0]:
+        return ask_for_all(parts, CANCEL, targets, account=account, dry_run=dry_run, yes=yes)
+    if dry_run:
+        raise WrongValue("--dry-run counts what filters match, such as state=scheduled")
+    with parts.database.write() as transaction:
+        recipient = cancel(transaction, parts.settings, targets[0])
         return _row(recipient, current_entry(transaction, recipient))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from sqlalchemy.orm import Session
 
 from app.bulk_actions.ask import find_action
-from app.bulk_actions.kinds import DROP_AS_FAILED, DROP_AS_SENT, KINDS, REASON_TEXTS, RELEASE, RETRY, UNBLOCK
-from app.bulk_actions.query import retryable_matches, unblockable_matches
+from app.bulk_actions.kinds import CANCEL, DROP_AS_FAILED, DROP_AS_SENT, KINDS, REASON_TEXTS, RELEASE, RETRY, UNBLOCK
+from app.bulk_actions.query import cancellable_matches, retryable_matches, unblockable_matches
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import Pairs
 from app.console.suppressions import PATH as SUPPRESSIONS_PATH
@@ -20,9 +20,11 @@ from app.contacts.blocked import BLOCKED
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
 from app.query.parameters import Parameter
+from app.recipients.collection import MatchingRecipients
 from app.recipients.filters import STATE_FILTER
 
 PATH = "/console/bulk-actions"
+CANCELLING_PATH = "/console/cancellations"
 HELD_PATH = "/console/holds"
 RENEWAL_SECONDS = 2
 """Seconds after which the page of an action that has not ended is renewed."""
@@ -42,6 +44,7 @@ class ActionWords(NamedTuple):
 
 ACTION_WORDS: Mapping[str, ActionWords] = {
     RETRY.name: ActionWords("Retry", "Retry {}", "Retried", MESSAGES_PATH),
+    CANCEL.name: ActionWords("Cancel", "Cancel {}", "Cancelled", MESSAGES_PATH),
     RELEASE.name: ActionWords("Release", "Release {}", "Released", HELD_PATH),
     DROP_AS_SENT.name: ActionWords("Drop as sent", "Drop {} as sent", "Dropped as sent", HELD_PATH),
     DROP_AS_FAILED.name: ActionWords("Drop as failed", "Drop {} as failed", "Dropped as failed", HELD_PATH),
@@ -56,10 +59,19 @@ def text_filter(text: str) -> tuple[str, str]:
 
 def offers_retry(account: Account, pairs: Pairs) -> bool:
     """Whether all that the query finds can be retried at once: it names a state in which a message can be."""
+    return _offers(retryable_matches, account, pairs)
+
+
+def offers_cancelling(account: Account, pairs: Pairs) -> bool:
+    """Whether all that the query finds can be cancelled at once: it names a state in which a message can be."""
+    return _offers(cancellable_matches, account, pairs)
+
+
+def _offers(matches: Callable[[Account, Pairs], MatchingRecipients], account: Account, pairs: Pairs) -> bool:
     if not any(Parameter.of(key, value).name == STATE_FILTER for key, value in pairs):
         return False
     try:
-        return bool(retryable_matches(account, pairs).states)
+        return bool(matches(account, pairs).states)
     except ServiceError:
         return False
 

@@ -39,7 +39,10 @@ TEXT_FILTER = "text"
 """The filter by a text in the address, the subject, or the name of the group or the stored message."""
 DEFERRED = "deferred"
 """The state of a queued message whose next attempt is not due yet."""
-CONSOLE_STATES = (RecipientState.QUEUED, DEFERRED, *STATES_SHOWN_AS_QUEUED, *SHOWN_STATES[1:])
+CONSOLE_STATES = (
+    *(RecipientState.SCHEDULED, RecipientState.QUEUED, DEFERRED, *STATES_SHOWN_AS_QUEUED),
+    *(state for state in SHOWN_STATES if state not in (RecipientState.SCHEDULED, RecipientState.QUEUED)),
+)
 """The states that the console shows to whoever sees contacts. As a filter, `queued` includes the three behind it."""
 MAX_SEARCHED = 10_000
 """The newest messages in which a text is looked for that is no whole name."""
@@ -225,6 +228,8 @@ def _described(item: Mapping[str, Any], row: Any, viewer: Viewer, moment: dateti
             state, since = row.entry_state, row.pause_time
         elif row.entry_state == RecipientState.QUEUED and row.ready_time > moment:
             state, until = DEFERRED, row.ready_time
+        elif row.entry_state == RecipientState.SCHEDULED:
+            until = row.ready_time
     reason = item["reason"]
     return {
         **{name: getattr(row, name, None) for name in ("group", "message", "automation")},

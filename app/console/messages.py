@@ -30,8 +30,8 @@ from app.query.parameters import check_visible
 from app.query.reader import Page
 from app.recipients.read import Viewer, find_recipient, latest_steps, require_recipient
 from app.recipients.states import UNSETTLED_STATES
+from app.sends.cancel import CANCELLABLE
 from app.sends.explain.recipient import Explanation, explain_recipient
-from app.sends.explain.waits import Finding
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
 
@@ -143,7 +143,7 @@ def read_message(session: Session, services: Services, recipient: Recipient) -> 
     account = session.get_one(Account, recipient.account_id)
     explained = explain_recipient(session, recipient, services.settings, ("--account", account.name))
     steps = latest_steps(session, recipient, MAX_STEPS)
-    return Message(recipient, explained, steps, actions_for(explained.findings))
+    return Message(recipient, explained, steps, actions_for(explained))
 
 
 class Fact(NamedTuple):
@@ -186,12 +186,13 @@ def _named(label: str, row: Any, row_id: int, path: str) -> Fact:
     return Fact(label, f"{row_id} (deleted)") if row is None else Fact(label, row.name or "Unnamed", path)
 
 
-def actions_for(findings: Sequence[Finding]) -> list[str]:
-    """What can be done in place: what hinders the message comes before the retry."""
-    commands = [command for finding in findings for command in finding.commands]
+def actions_for(explained: Explanation) -> list[str]:
+    """What can be done in place: what hinders the message comes before the retry, and cancelling it last."""
+    commands = [command for finding in explained.findings for command in finding.commands]
     actions = [action for words, action in REMEDIES.items() if any(command[:2] == words for command in commands)]
     retry = [] if actions or not any(command[:2] == ("sends", "retry") for command in commands) else ["retry"]
-    return [*actions, *retry]
+    cancel = ["cancel"] if explained.state in CANCELLABLE else []
+    return [*actions, *retry, *cancel]
 
 
 def retry(transaction: Transaction, services: Services, recipient: Recipient) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.distribution import COMMAND_LINE
 from app.error_help import HELP
-from app.errors import CONTACTS, FILTER, SCHEMA, SENDS, TYPE_LEVEL, Code
+from app.errors import CANCELLING, CONTACTS, FILTER, SCHEMA, SENDS, TYPE_LEVEL, Code
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("errors", "body-errors", "send-errors")
@@ -21,6 +21,7 @@ CODES: dict[str, Mapping[str, Code]] = {
     "queries": FILTER,
     "contacts": CONTACTS,
     "sends": SENDS,
+    "cancelling": CANCELLING,
 }
 """The codes of a table, by the name that its page gives it."""
 

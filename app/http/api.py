@@ -53,6 +53,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         empty: Sequence[int] = (),
         responses: Mapping[int, type[Schema]] = MappingProxyType({}),
         body: type[Schema] | Mapping[str, Any] | None = None,
+        is_body_required: bool = True,
         examples: Mapping[str, Any] | None = None,
         query: Sequence[Mapping[str, Any]] = (),
         errors: Sequence[int] = (),
@@ -77,7 +78,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
             doc["parameters"] = [*query, *key]
         if body is not None:
             content = {"schema": body, **({"examples": dict(examples)} if examples else {})}
-            doc["requestBody"] = {"required": True, "content": {"application/json": content}}
+            doc["requestBody"] = {"required": is_body_required, "content": {"application/json": content}}
 
         def describe_view(view: View) -> View:
             # Where flask-smorest's own `doc` decorator would put it, without a wrapper around every call.

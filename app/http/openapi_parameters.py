@@ -83,8 +83,13 @@ def collection_parameters(resource: Resource, *, has_list_fields: bool = False) 
     """Paging, the parameters of an instance, every filter, and one object for those with operators and for list
     fields."""
     paging = _paging("Items on the page; 0 counts all matching items and returns none.", "Items to skip.")
+    return [*paging, *instance_parameters(resource), *filter_parameters(resource, has_list_fields=has_list_fields)]
+
+
+def filter_parameters(resource: Resource, *, has_list_fields: bool = False) -> list[dict[str, Any]]:
+    """Every filter, and one object for those with operators and for list fields."""
     filters = [_filter_parameter(filter_) for filter_ in resource.filters.values()]
-    return [*paging, *instance_parameters(resource), *filters, _operator_filters(resource, has_list_fields)]
+    return [*filters, _operator_filters(resource, has_list_fields)]
 
 
 def _paging(limit: str, offset: str) -> list[dict[str, Any]]:

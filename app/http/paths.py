@@ -23,9 +23,9 @@ UNQUOTED_CHARACTERS = "/:@!$&'()*+,;=~"
 
 class InstanceConverter(BaseConverter):
     """A path segment that is an id, valid or not, and no word of a route beside it: `/v1/automations/validate` has the
-    methods of that route alone."""
+    methods of that route alone, and so has `/v1/transactional-sends/cancel`."""
 
-    regex = r"(?!validate\Z)[^/]+"
+    regex = r"(?!(?:validate|cancel)\Z)[^/]+"
     part_isolating = True  # one segment: a slash behind it changes nothing
 
 

@@ -145,7 +145,8 @@ class _Deletion:
         sending = select(exists().where(is_of_account, IS_SENDING))
         while True:
             abandoned = and_(IS_SENDING, QueueEntry.lease_time < now())
-            waiting = [entry_in_state(state) for state in (RecipientState.QUEUED, RecipientState.UNCERTAIN)]
+            states = RecipientState.SCHEDULED, RecipientState.QUEUED, RecipientState.UNCERTAIN
+            waiting = map(entry_in_state, states)
             for state in (*waiting, abandoned):
                 sum(self._chunks(Part("queue entries", QueueEntry, and_(is_of_account, state), order)))
             with self._database.read() as session:

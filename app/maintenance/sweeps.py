@@ -71,8 +71,8 @@ from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.row import delete_queue_entries
 from app.recipients.states import RecipientState
 from app.runs.pause import has_held_to_release
+from app.sends.delivery.returning import has_returning
 from app.sends.outcomes.recovery import ExpiredLeases, has_uncertain_due
-from app.sends.pauses.release import has_ended_pause
 from app.sends.queue_begin import QueueBegin, known_begin
 from app.services import Services
 from app.settings import Settings, parse_retention
@@ -261,10 +261,11 @@ class SendQueueSweep:
         self._leases = ExpiredLeases(full_share)
 
     def finds_work(self, session: Session) -> bool:
-        """Whether a recipient is due, has an expired lease, was paused until now, or is to be decided."""
+        """Whether a recipient is due, has an expired lease, was scheduled for now or paused until now, or is to be
+        decided."""
         is_new, is_due = self._due.look(session), self._due.has_any(session)
         is_found = is_new or is_due or bool(self._leases.workers(session)) or has_uncertain_due(session)
-        return is_found or has_ended_pause(session)
+        return is_found or has_returning(session)
 
     @property
     def begin(self) -> QueueBegin:

@@ -31,13 +31,13 @@ from app.privacy.files import files_of, message_folders
 from app.privacy.person import Person
 from app.privacy.place import Eraser, Pages, Place, Shown, delete_rows, emptied, shown_row
 from app.recipients.conditions import has_been_forgotten
-from app.recipients.row import add_steps, step_row, update_queue_entries, update_recipients
+from app.recipients.row import add_steps, step_row, update_recipients
 from app.recipients.states import FailReason, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.retention.slices import delete_content
 from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.settle import settle
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.write import report_transitions, write_outcomes
 from app.sends.secret_values import MASK, may_have_secrets
 from app.services import Services
 
@@ -206,15 +206,12 @@ def _drop_waiting(transaction: Transaction, rules: RetryRules, ids: Collection[i
     waiting = transaction.execute(entries.order_by(QueueEntry.recipient_id)).all()
     if not waiting:
         return 0
-    dropped = [row.recipient_id for row in waiting]
-    update_queue_entries(transaction, dropped, state=RecipientState.SENDING, worker=FORGETTER)
     moment = now()
     results = [
         AttemptResult(row.recipient_id, row.attempts, None, moment, skip=FailReason.FORGOTTEN) for row in waiting
     ]
-    transitions = write_outcomes(transaction, FORGETTER, results, rules)
-    transaction.after_commit(lambda: report_transitions(transitions))
-    return len(dropped)
+    settle(transaction, FORGETTER, results, rules)
+    return len(results)
 
 
 def _erase_content(transaction: Transaction, send_ids: Collection[int]) -> int:

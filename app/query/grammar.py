@@ -32,6 +32,7 @@ from app.query.writes import parse_delete_ids, parse_remove_unsubscribers, parse
 __all__ = [
     "parse_collection",
     "parse_delete_ids",
+    "parse_filters",
     "parse_instance",
     "parse_paged_instance",
     "parse_remove_unsubscribers",
@@ -65,6 +66,17 @@ def parse_collection(
     """
     query = _parse_page(pairs, resource, cursors, resource.filters)
     return with_copies(query, resource.copied) if is_test else query
+
+
+def parse_filters(pairs: Sequence[tuple[str, str]], resource: Resource, *, is_test: bool = False) -> Query:
+    """The query of a request for all that matches: filters only, without anything that says how a page looks. Raises
+    as above."""
+    query = parse_collection(pairs, resource, is_test=is_test)
+    for key, value in pairs:
+        name = Parameter.of(key, value).name
+        if name not in resource.filters:
+            raise parameter_error("parameter_not_available", name, f"{printable(name)} is not available here.")
+    return query
 
 
 def parse_instance(pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None) -> Query:

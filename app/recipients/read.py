@@ -67,6 +67,7 @@ PROPERTIES = {
     "mobile": Property(Recipient.mobile),
     "attempts": Property(CURRENT_ATTEMPTS),
     "creation_time": Property(Recipient.creation_time, as_timestamp),
+    "send_at": Property(_send_column("send_at"), as_timestamp),
     "send_time": Property(Recipient.sent_time, as_timestamp),
     "first_open_time": Property(Recipient.first_open_time, as_timestamp),
     "last_open_time": Property(Recipient.last_open_time, as_timestamp),

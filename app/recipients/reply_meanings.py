@@ -21,6 +21,7 @@ _REASONS: Mapping[str, str] = {
     FailReason.UNREADABLE_VALUES: "secret values cannot be read",
     FailReason.REJECTED: "gateway refused it",
     FailReason.EXPIRED: "could not be delivered in time",
+    FailReason.CANCELLED: "cancelled",
     FailReason.DROPPED: "ended by an operator",
     FailReason.FORGOTTEN: "person was forgotten",
 }

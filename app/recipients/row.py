@@ -8,7 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.db.bulk import insert_rows
@@ -36,7 +36,8 @@ class RecipientRow(NamedTuple):
     mobile: str | None
     state: str
     attempts: int
-    creation_time: datetime
+    begin_time: datetime
+    """The `send_at` of its send, or when it was accepted: its retry period begins."""
     request_id: str
     from_address: str
     automation_id: int | None = None
@@ -108,10 +109,16 @@ def step_row(
 
 
 _SEND_COLUMNS = {"group_name", "request_id", "from_address", "automation_id", "step_id"}
-_COLUMNS: dict[str, Any] = {
-    **{name: getattr(Send if name in _SEND_COLUMNS else Recipient, name) for name in RecipientRow._fields},
+_COMPUTED_COLUMNS: dict[str, Any] = {
     "state": CURRENT_STATE,
     "attempts": CURRENT_ATTEMPTS,
+    "begin_time": func.coalesce(Send.send_at, Recipient.creation_time),
+}
+_COLUMNS: dict[str, Any] = {
+    name: _COMPUTED_COLUMNS[name]
+    if name in _COMPUTED_COLUMNS
+    else getattr(Send if name in _SEND_COLUMNS else Recipient, name)
+    for name in RecipientRow._fields
 }
 
 

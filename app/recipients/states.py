@@ -9,6 +9,8 @@ from typing import NamedTuple
 class RecipientState(enum.StrEnum):
     """State of one recipient, in the order of its life."""
 
+    SCHEDULED = "scheduled"
+    """Accepted with a later `send_at`, and queued then (docs/scheduling.md)."""
     QUEUED = "queued"
     SENDING = "sending"
     UNCERTAIN = "uncertain"
@@ -28,7 +30,10 @@ STATES_SHOWN_AS_QUEUED = (RecipientState.HELD, RecipientState.PAUSED)
 """Clients see `queued` as the state of such a recipient: it is accepted, and not sent yet."""
 SHOWN_STATES = tuple(state for state in RecipientState if state not in STATES_SHOWN_AS_QUEUED)
 """The states that clients see."""
-UNSETTLED_STATES = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN, *STATES_SHOWN_AS_QUEUED)
+UNSETTLED_STATES = (
+    *(RecipientState.SCHEDULED, RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN),
+    *STATES_SHOWN_AS_QUEUED,
+)
 """States of a recipient that has an entry in the send queue; any other is an outcome."""
 
 
@@ -56,6 +61,8 @@ class FailReason(enum.StrEnum):
     EXPIRED = "expired"
     """The text message was deferred until the end of the retry period."""
 
+    CANCELLED = "cancelled"
+    """The sender cancelled the message before it left (docs/scheduling.md#cancelling)."""
     DROPPED = "dropped"
     """The message was held after a restore, and an operator decided not to send it."""
     FORGOTTEN = "forgotten"

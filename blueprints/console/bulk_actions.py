@@ -8,12 +8,20 @@ from dataclasses import dataclass
 from flask import Response, request
 
 from app.bulk_actions.ask import UNDO_PERIOD, ask, cancel
-from app.bulk_actions.kinds import REASON_TEXTS, RETRY, Kind
+from app.bulk_actions.kinds import CANCEL, REASON_TEXTS, RETRY, Kind
 from app.bulk_actions.preview import VALID_FOR, Numbers, check_shown, preview
 from app.bulk_actions.query import query_of
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.clock import now
-from app.console.bulk_actions import ACTION_WORDS, PATH, RENEWAL_SECONDS, SENDING_SCOPES, read_action, text_filter
+from app.console.bulk_actions import (
+    ACTION_WORDS,
+    CANCELLING_PATH,
+    PATH,
+    RENEWAL_SECONDS,
+    SENDING_SCOPES,
+    read_action,
+    text_filter,
+)
 from app.console.message_search import filtered_by
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import Pairs
@@ -93,6 +101,9 @@ class BulkPreview:
 
 
 PREVIEW = BulkPreview("bulk_action_preview.html", {RETRY.name: RETRY}, PATH, MESSAGES_PATH, "Messages")
+CANCELLING_PREVIEW = BulkPreview(
+    "bulk_cancel_preview.html", {CANCEL.name: CANCEL}, CANCELLING_PATH, MESSAGES_PATH, "Messages"
+)
 SEARCH = Search(
     path=PATH,
     title="Bulk actions",
@@ -118,6 +129,18 @@ def preview_retry() -> Response:
 def ask_for_retry() -> Response:
     """Asks for the action that was previewed."""
     return PREVIEW.submit()
+
+
+@blp.shows("/cancellations", *SENDING_SCOPES)
+def preview_cancelling() -> Response:
+    """How many messages the query finds that can be cancelled, and the first of them."""
+    return CANCELLING_PREVIEW.show()
+
+
+@blp.takes("/cancellations", *SENDING_SCOPES)
+def ask_for_cancelling() -> Response:
+    """Asks for the action that was previewed."""
+    return CANCELLING_PREVIEW.submit()
 
 
 @blp.shows("/bulk-actions/<action_id>", "contact.view")

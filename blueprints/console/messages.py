@@ -10,8 +10,8 @@ from flask import Response
 from app.accounts.exports import record_export
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.clock import now
+from app.console.bulk_actions import CANCELLING_PATH, SENDING_SCOPES, offers_cancelling, offers_retry
 from app.console.bulk_actions import PATH as ACTIONS_PATH
-from app.console.bulk_actions import offers_retry
 from app.console.message_search import (
     CONSOLE_STATES,
     MAX_SEARCHED,
@@ -51,6 +51,7 @@ from app.http.context import services
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.recipients.states import SHOWN_STATES, RecipientState
+from app.sends.cancel import cancel
 from app.tracking.countries import country_name
 from blueprints.console.blueprint import blp
 from blueprints.console.suppressions import removal_question
@@ -77,13 +78,13 @@ def _context(viewer: Viewer) -> Mapping[str, Any]:
 
 def _page_context(search_request: SearchRequest, search_page: SearchPage) -> Mapping[str, Any]:
     """What the page shows of a search beside its messages."""
-    pairs, may_retry = without_cursor(search_request.pairs), {"send.email", "send.sms"} & set(signed_in().scopes)
+    pairs, may_send = without_cursor(search_request.pairs), {*SENDING_SCOPES} & set(signed_in().scopes)
+    account = search_request.account
     return {
         "is_live": is_live(search_page) and pairs == search_request.pairs,
         "every": link(f"{PATH}/all.csv", pairs),
-        "retries": link(f"{ACTIONS_PATH}/preview", pairs)
-        if may_retry and offers_retry(search_request.account, pairs)
-        else None,
+        "retries": link(f"{ACTIONS_PATH}/preview", pairs) if may_send and offers_retry(account, pairs) else None,
+        "cancels": link(CANCELLING_PATH, pairs) if may_send and offers_cancelling(account, pairs) else None,
         "most": MAX_EXPORTED_MESSAGES,
         "understood": _understood(search_request),
         "filtered_by": filtered_by(search_request.session, search_request.account_id, pairs),
@@ -154,6 +155,19 @@ def send_again(transaction: Transaction, uuid: str) -> Done:
     """Puts a message into the queue again."""
     retry(transaction, services(), message_of(transaction, signed_in(), uuid))
     return Done(f"{PATH}/{uuid}", "The message is queued again.")
+
+
+def _before_cancelling(session: ReadSession, uuid: str) -> Question:
+    recipient = message_of(session, signed_in(), uuid)
+    facts = ["It ends as failed, with the reason “cancelled”, and cannot be sent again."]
+    return Question("Cancel this message?", facts, "Cancel message", link(f"{PATH}/{uuid}", [], recipient.account_id))
+
+
+@blp.changes("/messages/<uuid>/cancel", *SENDING_SCOPES, refused=message, asks=_before_cancelling)
+def cancel_message(transaction: Transaction, uuid: str) -> Done:
+    """Cancels a message that has not left."""
+    cancel(transaction, services().settings, message_of(transaction, signed_in(), uuid).uuid)
+    return Done(f"{PATH}/{uuid}", "The message was cancelled.")
 
 
 def _add_removal(state: str) -> None:

@@ -303,3 +303,21 @@ def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypat
     assert browser.get(f"{MESSAGES}/all.csv?cursor=of-somebody").status_code == 400
     refused = browser.get(f"{MESSAGES}/all.csv?colour=red")
     assert (refused.status_code, len(acts(tenant))) == (400, 3)
+
+
+def test_all_that_a_search_shows_is_previewed_and_cancelled(tenant: Tenant, rows: Rows) -> None:
+    ids, other = rows.add_send(["ann@example.com", "bob@example.com"]), rows.add_send(["eve@example.com"])
+    rows.schedule(ids, this_second() + timedelta(days=1))
+    browser = signed_in(tenant)
+    (link,) = re.findall(r'href="(/console/cancellations[^"]*)"', browser.get(f"{MESSAGES}?state=scheduled").text)
+    page = browser.get(link)
+    assert "2 messages of " in words(page)
+    assert "They end as failed and cannot be sent again." in words(page)
+    answer = browser.post("/console/cancellations", **form_of(page, "cancel"))
+    assert answer.status_code == 303, words(answer)
+    tenant.make_bulk_actions_due()
+    run_due(tenant.services)
+    assert rows.states([*ids, *other]) == ["failed", "failed", "queued"]
+    assert "Cancelled" in words(browser.get(answer.headers["Location"]))
+    assert "/console/cancellations" not in browser.get(f"{MESSAGES}?state=delivered").text
+    assert signed_in(tenant, "report").get(link).status_code == 403

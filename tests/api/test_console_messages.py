@@ -6,13 +6,14 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from sqlalchemy import select, update
 from werkzeug.test import TestResponse
 
-from app.clock import now
+from app.clock import now, this_second
 from app.console.messages import FRESH_FOR
 from app.contacts.suppress import block, unsubscribe
 from app.db.models import Account, AuditEntry, BlockedAddress, QueueEntry, Recipient, RecipientStep, Unsubscriber
@@ -160,6 +161,24 @@ def test_a_message_says_why_it_failed_and_is_solved_in_place(tenant: Tenant, sen
     assert "queued" in page
     assert "requeued" in page
     assert acts(tenant) == ["suppression.removed", "suppression.removed", "recipient.retried"]
+
+
+def test_a_scheduled_message_says_when_it_leaves_and_is_cancelled(tenant: Tenant, sends: SendsApi) -> None:
+    send_at = this_second() + timedelta(days=1)
+    uuid = sends.send(sends.email(send_at=send_at.isoformat())).uuids[0]
+    browser = signed_in(tenant)
+    page = words(browser.get(f"{PATH}/{uuid}"))
+    assert "It is scheduled for" in page
+    assert "Cancel message" in page
+    assert " scheduled for " in words(browser.get(f"{PATH}?state=scheduled"))
+    assert browser.confirm(f"{PATH}/{uuid}/cancel").headers["Location"] == f"{PATH}/{uuid}"
+    page = words(browser.get(f"{PATH}/{uuid}"))
+    assert "because it was cancelled before it was sent (cancelled)" in page
+    assert "Cancel message" not in page
+    assert "Retry" not in page
+    assert acts(tenant) == ["recipient.cancelled"]
+    refused = browser.confirm(f"{PATH}/{sends.send(sends.email()).uuids[0]}/cancel")
+    assert refused.status_code == 303
 
 
 def test_replies_of_servers_and_names_never_become_markup(tenant: Tenant, sends: SendsApi) -> None:

@@ -14,7 +14,6 @@ from flask import Flask
 from sqlalchemy import delete, update
 
 from app.clock import now, this_second
-from app.db.bulk import insert_rows
 from app.db.counters import hour_of
 from app.db.models import Account, Domain, HourlyCount, QueueEntry, RecipientStep, RelayRefusal, SendPause, Webhook
 from app.sends.pauses.pause import Subject, pause
@@ -126,10 +125,11 @@ def test_bounces_of_what_was_delivered_on_an_earlier_day_need_attention(tenant: 
 
 def test_many_deferred_messages_need_attention(tenant: Tenant) -> None:
     later = now() + timedelta(hours=1)
-    entry = {"account_id": tenant.id, "priority": "normal", "state": "queued", "attempts": 1}
-    entries = [{**entry, "recipient_id": -1_000_000 * tenant.id - number} for number in range(21)]
-    with tenant.services.database.write() as transaction:
-        insert_rows(transaction, QueueEntry, entries, {"due_time": later, "ready_time": later})
+    entries = [
+        {"recipient_id": -1_000_000 * tenant.id - number, "priority": "normal", "state": "queued", "attempts": 1}
+        for number in range(21)
+    ]
+    tenant.add_all(QueueEntry, [{**entry, "due_time": later, "ready_time": later} for entry in entries])
     browser = signed_in(tenant)
     page = browser.get(HOME).text
     assert needs_attention(page) == ["21 messages are deferred. They are retried automatically."]

@@ -61,6 +61,10 @@ QUESTIONS = {
         r"Delete People\? It has 1 contact\. Its automations: “Welcome gold customers”\. This also deletes its "
         r"contacts and automations\. .+ This cannot be undone\. Enter People to confirm Go back Delete list"
     ),
+    "/messages/<uuid>/cancel": (
+        r"Cancel this message\? It ends as failed, with the reason “cancelled”, and cannot be sent again\. Go back "
+        r"Cancel message"
+    ),
     "/messages/<uuid>/resubscribe": (
         r"Resubscribe \S+@example\.com\? The person has unsubscribed\. Do this only if they have asked for it\. Go "
         r"back Resubscribe address"
@@ -104,7 +108,7 @@ FIELDS = {
 ASK_AT_TIMES = {"/automations/<automation_id>/resume", "/queues/transports/<transport_name>"}
 """What asks only if something is lost, which tests below show."""
 ASK_ON_THEIR_PAGES = {
-    *("/bulk-actions", "/holds", "/suppressions/unblock"),  # a preview, and 30 seconds to undo it
+    *("/bulk-actions", "/cancellations", "/holds", "/suppressions/unblock"),  # a preview, and 30 seconds to undo it
     *("/lists/<list_id>/import", "/suppressions/import"),  # a preview
     "/people/forget",  # the page of what is held, and the address is typed
 }

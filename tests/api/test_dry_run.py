@@ -86,6 +86,7 @@ def test_it_shows_what_all_recipients_have_in_common(sends: SendsApi) -> None:
         "include_unsubscribed": False,
         "track_opens": True,
         "track_clicks": False,
+        "send_at": None,
         "invalid_markup": [],
         "_links": {"self": {"href": SENDS}},
     }

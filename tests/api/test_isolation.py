@@ -36,7 +36,11 @@ TABLES_WITHOUT_ACCOUNT = {"api_keys"}
 
 TABLES = re.compile(r"(?:FROM|JOIN|UPDATE)\s+\"?([a-z_]+)\"?", re.IGNORECASE)
 CONDITION = re.compile(r"\b(?:WHERE|ON)\b(.*)", re.IGNORECASE | re.DOTALL)
-BY_PRIMARY_KEY = re.compile(r"UPDATE .* WHERE [a-z_]+\.id = \S+", re.DOTALL)
+BY_PRIMARY_KEY = re.compile(
+    r"UPDATE .* WHERE [a-z_]+\.id = \S+"
+    r"|(UPDATE|DELETE) .* WHERE send_queue\.recipient_id IN \(SELECT value \s*FROM json_each\(\?\)\)",
+    re.DOTALL,
+)
 """A change of rows that were found and locked by a statement before."""
 
 
@@ -180,6 +184,8 @@ SUCCESS = {
     ("POST", "/v1/automations/<automation_id>/pause"): 200,
     ("POST", "/v1/automations/<automation_id>/resume"): 200,
     ("POST", "/v1/automations/validate"): 200,
+    ("POST", "/v1/transactional-sends/cancel"): 200,
+    ("POST", "/v1/transactional-sends/<uuid>/cancel"): 200,
 }
 """Every endpoint, and the status of a request that is good in every way."""
 
@@ -209,7 +215,9 @@ def body_for(estate: Estate, method: str, rule: str) -> Any:
         return estate.send()
     if rule == "/v1/automations/validate":
         return {**STANDARD, "list": "People"}
-    if rule.endswith(("/pause", "/resume")):
+    if rule == f"{SENDS}/cancel":
+        return {"uuids": ["00000000-0000-4000-8000-000000000000"]}
+    if rule.endswith(("/pause", "/resume", "/cancel")):
         return {}
     if (method, rule) == ("PATCH", CONTACTS):
         contact = estate.tenant.new_contact(estate.list_id, email=new_email())
@@ -237,7 +245,7 @@ def test_every_endpoint_for_every_level(app: Flask, estate: Estate, method: str,
 @each(("method", "rule"), [route for route in SUCCESS if "<" in route[1]])
 def test_paths_of_another_account_do_not_exist(estate: Estate, neighbour: Estate, method: str, rule: str) -> None:
     path, body = estate.path(rule), body_for(estate, method, rule)
-    instance_path = re.sub("/(pause|resume)$", "", path)
+    instance_path = re.sub("/(pause|resume|cancel)$", "", path)
     before = estate.tenant.api.get(instance_path).get_json()
     not_found(send_request(neighbour.tenant.api, method, path, body))
     assert estate.tenant.api.get(instance_path).get_json() == before

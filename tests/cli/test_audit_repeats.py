@@ -7,6 +7,7 @@ import base64
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,12 @@ class World:
         (recipient_id,) = self.rows.add_send(["ann@example.com"])
         self.rows.change([recipient_id], state="failed", reason=reason, attempts=1)
         return str(self.rows.recipient(recipient_id).uuid)
+
+    def scheduled(self) -> str:
+        """The uuid of a scheduled message."""
+        ids = self.rows.add_send(["ann@example.com"])
+        self.rows.schedule(ids, this_second() + timedelta(days=1))
+        return str(self.rows.recipient(ids[0]).uuid)
 
     def pause(self) -> int:
         """A pause of the account."""
@@ -178,6 +185,7 @@ REPEATED: dict[str, Callable[[World], str]] = {
     "suppressions block": after("suppressions block ann@example.com"),
     "suppressions unblock": after("suppressions block ann@example.com", "suppressions unblock ann@example.com"),
     "sends retry": lambda world: f"sends retry {world.failed()}",
+    "sends cancel": lambda world: f"sends cancel {world.scheduled()}",
     "sends pause": after("sends pause"),
     "sends resume": after("sends pause", "sends resume"),
     "holds release messages": lambda world: (world.held(), "holds release messages --yes")[1],
@@ -386,6 +394,7 @@ CONSOLE: dict[str, Callable[[World], Form]] = {
     "lists/<list_id>/contacts/<contact_id>/subscription": contact_form(
         "/subscription", kind="email", subscribed="false"
     ),
+    "messages/<uuid>/cancel": lambda world: (f"messages/{world.scheduled()}/cancel", {}),
     "messages/<uuid>/resubscribe": message_form("resubscribe", "suppressions unsubscribe ann@example.com"),
     "messages/<uuid>/retry": message_form("retry"),
     "messages/<uuid>/unblock": message_form("unblock", "suppressions block ann@example.com"),
@@ -430,7 +439,9 @@ FORMS_THAT_CHANGE_EACH_TIME = {
     "webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver": "each sends the events",
     **dict.fromkeys((f"webhooks/<webhook_id>/{action}" for action in ("replay", "test")), "each sends events"),
     "webhooks/<webhook_id>/rotate": "each makes a secret",
-    **dict.fromkeys(("bulk-actions", "holds", "suppressions/unblock"), "each makes an action, until one is done"),
+    **dict.fromkeys(
+        ("bulk-actions", "cancellations", "holds", "suppressions/unblock"), "each makes an action, until one is done"
+    ),
     "people/export": "each hands out data",
     "people/forget": "it is recorded before it begins",
 }

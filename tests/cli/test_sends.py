@@ -129,6 +129,36 @@ def test_a_blocked_address_must_be_unblocked_before_a_retry(bare: Cli, cli: Cli,
     assert bare.json("sends", "retry", uuid)["state"] == "queued"
 
 
+def test_a_message_that_has_not_left_is_cancelled(bare: Cli, rows: Rows) -> None:
+    ids = rows.add_send(["ann@example.com"])
+    rows.schedule(ids, this_second() + timedelta(days=1))
+    uuid = rows.recipient(ids[0]).uuid
+    cancelled = bare.json("sends", "cancel", uuid.upper())
+    assert (cancelled["state"], cancelled["reason"]) == ("failed", "cancelled")
+    assert bare.json("sends", "cancel", uuid) == cancelled
+    assert bare.acts(f"object_id={uuid}") == [("recipient.cancelled", "sends cancel")]
+    assert bare.refused("sends", "retry", uuid) == "uuid: it was cancelled"
+
+
+def test_a_message_that_has_left_is_not_cancelled(bare: Cli, rows: Rows) -> None:
+    _, uuid = ended(rows, "delivered", None)
+    assert bare.refused("sends", "cancel", uuid) == "The message cannot be cancelled: it has been delivered."
+    assert bare.refused("sends", "cancel", uuid, "--dry-run") == (
+        "--dry-run counts what filters match, such as state=scheduled"
+    )
+
+
+def test_all_that_filters_match_is_cancelled_as_a_bulk_action(cli: Cli, tenant: Tenant, rows: Rows) -> None:
+    scheduled, queued = rows.add_send(["a@example.com", "b@example.com"]), rows.add_send(["c@example.com"])
+    rows.schedule(scheduled, this_second() + timedelta(days=1))
+    said = cli.text("sends", "cancel", "state=scheduled", "--yes")
+    assert said.startswith("2 messages will be cancelled, starting in 30 seconds;")
+    tenant.make_bulk_actions_due()
+    run_due(tenant.services)
+    assert rows.states([*scheduled, *queued]) == ["failed", "failed", "queued"]
+    assert rows.recipient(scheduled[0]).reason == "cancelled"
+
+
 def test_groups_are_shown_as_reports(cli: Cli, rows: Rows) -> None:
     recipient_id, _ = ended(rows, "delivered", None, delivered=1, opened=1)
     group = rows.group_of(recipient_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -53,6 +54,8 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
         **mail, recipients=[{"email": email}, {"contact_id": contact.id}, {"contact_id": 1 << 60}]
     )
     states = [client.sends.wait(send_uuid, timeout=180).state for send_uuid in sent.uuids]
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    later = client.sends.create(**mail, recipients=[{"email": email}, {"email": other}], send_at=tomorrow)
     mine = client.contacts.list(list_id, first_name=run, limit=1)
     calls: dict[str, Callable[[], Any]] = {
         "contact": lambda: client.contacts.get(list_id, contact.id),
@@ -83,6 +86,13 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
         "no group": lambda: client.sends.create(**send_fields, subject="Hi", body_text="Hello", from_name="A"),
         "no subject": lambda: client.sends.create(**send_fields, group_name=group, body_text="Hello", from_name="A"),
         "no message": lambda: client.sends.create(**{**mail, "message_id": 1 << 60}, recipients=[{"email": email}]),
+        "scheduled": lambda: client.sends.get(later.uuids[0]).state,
+        "cancel": lambda: [client.sends.cancel(later.uuids[0]).reason for _ in range(2)],
+        "cancel many": lambda: client.sends.cancel_many(later.uuids) == [later.uuids[1]],
+        "cancel sent": lambda: client.sends.cancel_many(sent.uuids),
+        "cancel by filter": lambda: client.sends.cancel_many(group_id=later.group_id, state="scheduled"),
+        "cancel all": client.sends.cancel_many,
+        "too late": lambda: client.sends.cancel(sent.uuids[0]),
         "dry run": lambda: {**client.sends.dry_run(**mail, recipients=[{"email": email}])}.keys() - {"_links"},
         "unknown": lambda: client.sends.get(str(uuid.uuid4())),
         "delete": lambda: client.contacts.delete_many(list_id, [contact.id, 1 << 60]),

@@ -96,8 +96,11 @@ SENDS = [
     "missing_stop_words",
 ]
 
+ADDITIONS = {"recipient_not_cancellable": (409, "conflict")}
+"""Codes that the specification does not have (docs/requests.md#additions)."""
 EXPECTED = {
     **{code: (status, code) for code, status in TYPE_LEVEL.items()},
+    **ADDITIONS,
     **dict.fromkeys([*SCHEMA, *CONTACTS, *SENDS], (422, "validation_error")),
     **dict.fromkeys(FILTER, (400, "invalid_request")),
 }

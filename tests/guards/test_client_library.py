@@ -67,6 +67,7 @@ FILTERS = {
     "messages.list": messages.MessageQuery,
     "messages.list_sent_contacts": messages.SentContactQuery,
     "sends.list": sends.RecipientQuery,
+    "sends.cancel_many": sends.CancelQuery,
 }
 
 

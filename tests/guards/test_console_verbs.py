@@ -21,6 +21,7 @@ VERBS = {
     "domains verify": ("domain.html", "Verify now"),
     "messages restore": ("message_version.html", "Restore this version"),
     "sends bulk-actions cancel": ("bulk_action.html", "Cancel action"),
+    "sends cancel": ("message.html", "Cancel message"),
     "sends pause": ("queue_parts.html", "Pause"),
     "sends resume": ("queue_parts.html", "Resume"),
     "sends retry": ("message.html", "Retry"),
@@ -51,7 +52,9 @@ def test_the_buttons_are_on_their_pages() -> None:
 
 def test_bulk_actions_begin_with_the_verb_of_their_command() -> None:
     """`holds drop messages --as sent` is another action than with `--as failed`."""
-    assert {words.does.split()[0] for words in ACTION_WORDS.values()} == {"Retry", "Release", "Drop", "Unblock"}
+    assert {words.does.split()[0] for words in ACTION_WORDS.values()} == {
+        *("Retry", "Cancel", "Release", "Drop", "Unblock"),
+    }
 
 
 def test_a_sender_is_approved_and_withdrawn_by_command_and_console() -> None:

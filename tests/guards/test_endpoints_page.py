@@ -13,11 +13,13 @@ import pytest
 from flask import Flask
 
 from app.http.api import scopes_of
+from app.recipients.read import find_recipient
 from tests.support.automations import runs_of
 from tests.support.captured import capture
 from tests.support.cases import each
 from tests.support.client import Client
 from tests.support.definitions import STANDARD, create
+from tests.support.rows import change_recipients
 from tests.support.tenants import Tenant
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -97,6 +99,9 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
     }
     answer = tenant.api.post("/v1/transactional-sends", body)
     group = int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2])
+    uuid = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
+    with tenant.services.database.write() as transaction:
+        change_recipients(transaction, [find_recipient(transaction, uuid).id], state="delivered")
     return {
         "lists": customers,
         "contacts": contact["id"],
@@ -105,7 +110,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
         "automations": automation,
         "runs": runs_of(tenant.services, automation)[0].id,
         "inbox": capture(tenant, "ann@example.com"),
-        "uuid": answer.get_json()["_embedded"]["recipients"][0]["uuid"],
+        "uuid": uuid,
     }
 
 

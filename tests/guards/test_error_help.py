@@ -93,6 +93,7 @@ NAMED: dict[str, tuple[str, ...]] = {
     "recipient_missing_list_id": ("`list_id`", "GET /v1/lists"),
     "from_address_invalid_list": ("`from_address`", "`list_id`", "senders update"),
     "missing_stop_words": ("`body_text`", "`unsubscribe_type`"),
+    "recipient_not_cancellable": ("deferred",),
 }
 """Code -> what its next step must name: fields, endpoints, commands, settings, examples."""
 COMMAND = re.compile(rf"`{re.escape(COMMAND_LINE)} ([^`]+)`")

@@ -255,6 +255,12 @@ def dropped(walk: Walk) -> AcceptedSend:
     return accepted
 
 
+def cancelled(walk: Walk) -> AcceptedSend:
+    accepted = walk.mail()
+    walk.cli.json("sends", "cancel", accepted.recipient.uuid)
+    return accepted
+
+
 def forgotten(walk: Walk) -> AcceptedSend:
     accepted = walk.mail()
     walk.cli.text("contacts", "forget", accepted.recipient.email, "--yes", "--no-compact")
@@ -393,6 +399,7 @@ CASES: dict[str, Case] = {
     FailReason.EXPIRED: Case(
         lambda walk: walk.fail(walk.text(), "failed", "expired", "failed"), "until the end of the retry period", named=1
     ),
+    FailReason.CANCELLED: Case(cancelled, "it was cancelled before it was sent", leaves=False),
     FailReason.DROPPED: Case(dropped, "an operator dropped it", named=1),
     FailReason.FORGOTTEN: Case(forgotten, "the address and all texts were removed", leaves=False),
     # Why a retry is refused, besides.
@@ -442,6 +449,7 @@ CASES: dict[str, Case] = {
     RecipientState.SENDING: Case(dead_sender, "has not reported a result", named=1),
     RecipientState.UNCERTAIN: Case(in_state("uncertain", attempts=1), "retry it now", named=1),
     RecipientState.HELD: Case(in_state("held", held_state="queued"), "Release it, or end it", named=1),
+    RecipientState.SCHEDULED: Case(in_state("scheduled"), "It is scheduled for", named=0),
     RecipientState.PAUSED: Case(
         after(lambda walk, _: walk.cli.text("sends", "pause")), "It is paused. It was due", named=1
     ),

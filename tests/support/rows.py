@@ -187,6 +187,13 @@ class Rows:
         with self.services.database.write() as transaction:
             change_recipients(transaction, ids, **values)
 
+    def schedule(self, ids: Sequence[int], send_at: datetime) -> None:
+        """Schedules the messages of these recipients, which are all of their sends."""
+        self.change(ids, state="scheduled", due_time=send_at, ready_time=send_at)
+        with self.services.database.write() as transaction:
+            send_ids = select(Recipient.send_id).where(Recipient.id.in_(ids))
+            transaction.execute(update(table_of(Send)).where(table_of(Send).c.id.in_(send_ids)).values(send_at=send_at))
+
     def make_due(self, ids: Sequence[int]) -> None:
         """Makes the next attempt due."""
         self.change(ids, due_time=now())
@@ -219,7 +226,7 @@ class Rows:
             return list(session.scalars(statement))
 
 
-UNSETTLED = ("queued", "sending", "uncertain", "held", "paused")
+UNSETTLED = ("scheduled", "queued", "sending", "uncertain", "held", "paused")
 ENTRY_COLUMNS = ("state", "due_time", "lease_time", "worker", "attempts", "priority", "held_state", "pause_id")
 """Columns of a queue entry that tests set and read as the recipient's."""
 

@@ -34,8 +34,9 @@ the table while it was empty."""
 class QueueEntry(Base):
     """The entry of a recipient in the send queue, from its acceptance until it is settled.
 
-    `state` is queued, sending, uncertain, held or paused (docs/delivery.md#recipient-states). A queued entry is due at
-    `due_time`, an uncertain one is decided then; one that is being sent belongs to `worker` until `lease_time`. One
+    `state` is scheduled, queued, sending, uncertain, held or paused (docs/delivery.md#recipient-states). A scheduled
+    entry is queued at `due_time`, a queued one is due then, and an uncertain one is decided then; one that is being
+    sent belongs to `worker` until `lease_time`. One
     that is held came with a restored backup, and waits for an operator; one that is paused waits for the end of
     `pause_id`.
     """
@@ -56,6 +57,20 @@ class QueueEntry(Base):
             "ready_time",
             postgresql_where=text(IS_READY),
             sqlite_where=text(IS_READY),
+        ),
+        Index(
+            "ix_send_queue_scheduled",
+            "account_id",
+            "due_time",
+            "recipient_id",
+            postgresql_where=text("state = 'scheduled'"),
+            sqlite_where=text("state = 'scheduled'"),
+        ),
+        Index(
+            "ix_send_queue_scheduled_time",
+            "due_time",
+            postgresql_where=text("state = 'scheduled'"),
+            sqlite_where=text("state = 'scheduled'"),
         ),
         Index(
             "ix_send_queue_lease",

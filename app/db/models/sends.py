@@ -66,6 +66,8 @@ class Send(Base):
     track_clicks: Mapped[bool] = mapped_column(default=False, server_default=false())
     track_secrets: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Whether links that appear to contain a secret are tracked, too."""
+    send_at: Mapped[datetime | None]
+    """When it is to be sent; null: at once (docs/scheduling.md)."""
     content_purged_time: Mapped[datetime | None]
     """When subject, bodies, attachments and the values of the recipients were purged, which are empty since."""
 

@@ -76,6 +76,7 @@ def _draft(type_: MessageType, send: StepSend) -> SendDraft:
         bcc_address=None,
         priority=None,
         transport=None,
+        send_at=None,
         body_html=None,
         body_text=None,
         include_unsubscribed=False,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from app.content.limits import MAX_VALUE_LENGTH
@@ -57,6 +58,8 @@ class SendDraft:
     """The priority of the request; None for that of the account for the type."""
     transport: str | None
     """The transport of the request; None for that of the routes."""
+    send_at: datetime | None
+    """When the messages are to be sent; None for at once."""
     body_html: str | None
     body_text: str | None
     include_unsubscribed: bool

@@ -103,19 +103,6 @@ def encrypted_values(secret_key: str, draft: SendDraft, rows: Sequence[Mapping[s
     ]
 
 
-def entry_columns(type_: MessageType, priority: Priority, account_id: int, accepted: datetime) -> dict[str, Any]:
-    """The columns that the queue entries of all recipients share: they are due at once."""
-    return {
-        "account_id": account_id,
-        "type": type_,
-        "priority": priority,
-        "state": RecipientState.QUEUED.value,
-        "due_time": accepted,
-        "ready_time": accepted,
-        "attempts": 0,
-    }
-
-
 # Open and click tracking of a send: as the request says, else as the account is set.
 
 
@@ -163,6 +150,21 @@ class ValidSend:
     """Whether its account is a test account."""
 
 
+def entry_columns(valid: ValidSend, account_id: int, accepted: datetime) -> dict[str, Any]:
+    """The columns that the queue entries of all recipients share: they are due at once, or at the `send_at`."""
+    send_at = valid.draft.send_at
+    due_time = send_at or accepted
+    return {
+        "account_id": account_id,
+        "type": valid.draft.type,
+        "priority": valid.priority,
+        "state": (RecipientState.SCHEDULED if send_at else RecipientState.QUEUED).value,
+        "due_time": due_time,
+        "ready_time": due_time,
+        "attempts": 0,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class AcceptedSend:
     """The uuids of the recipients in the order of the request, and the group that collects the results."""
@@ -191,7 +193,7 @@ def write_send(
     if has_own or secret_values:
         ids = draw_ids(transaction, Recipient, count)
         rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
-    entries = entry_columns(draft.type, valid.priority, account_id, accepted)
+    entries = entry_columns(valid, account_id, accepted)
     companions = None if secret_values else CompanionRows(QueueEntry, "recipient_id", entries)
     shared = shared_columns(draft, account_id, group_id, accepted)
     families = [
@@ -218,8 +220,10 @@ def send_columns(
     """The send with a copy of its content: later changes of a saved message do not affect it."""
     draft, content, sender = valid.draft, valid.content, valid.sender
     automation_columns = {"automation_id": valid.automation_id, "step_id": group_id} if valid.automation_id else {}
+    time_columns = {"send_at": draft.send_at} if draft.send_at else {}
     return {
         **automation_columns,
+        **time_columns,
         "account_id": account_id,
         "request_id": request_id,
         "creation_time": creation_time,

@@ -41,6 +41,7 @@ from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load
 from app.sends.delivery.postponed import CHECKS_OF_LOADED, Waits, load_circumstances, put_off_claimed
 from app.sends.delivery.recipient import ClaimedRecipient
+from app.sends.delivery.returning import ReturningMessages
 from app.sends.delivery.sender_worker import (
     JOURNAL_RETRY_DELAY,
     MAX_BATCH_SIZE,
@@ -56,7 +57,6 @@ from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
 from app.sends.outcomes.recovery import recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import report_transitions, write_bisecting, write_outcomes
-from app.sends.pauses.release import EndedPauses
 from app.services import Services
 from app.transports.sms.incoming import IncomingHandler
 
@@ -213,8 +213,8 @@ class Drain:
         self._may_have_unknown_claims = False
         """A claim failed, but may have been committed."""
         self._claims_at_once = False
-        """The last claim found only what is paused, or more is let go that was."""
-        self._ended_pauses = EndedPauses(services.database)
+        """The last claim found only what is paused, or more messages are about to return."""
+        self._returning = ReturningMessages(services.database)
 
     def send_first_batch(self) -> None:
         """Claims and sends before any recovery, because a client may wait for just this message."""
@@ -227,7 +227,7 @@ class Drain:
         try:
             recover_expired_leases(self._services, self._sender_worker.leases)
             resolve_uncertain(self._services)
-            self._ended_pauses.begin()
+            self._returning.begin()
         except SQLAlchemyError as error:
             self._pause(error)
 
@@ -327,7 +327,7 @@ class Drain:
         leased = (*self._dispatcher.recipient_ids, *self._pending.ids) if self._may_have_unknown_claims else None
         self._claims_at_once = False
         try:
-            self._ended_pauses.release(None if self._dispatcher else self._services.stopping)
+            self._returning.queue_slices(None if self._dispatcher else self._services.stopping)
             accepted, is_paused = claim_batch(self._services, self._sender_worker, size, leased)
         except SQLAlchemyError as error:
             self._may_have_unknown_claims = True
@@ -335,7 +335,7 @@ class Drain:
             self._pause(error)
             return []
         self._may_have_unknown_claims = False
-        self._claims_at_once = is_paused or self._ended_pauses.has_left
+        self._claims_at_once = is_paused or self._returning.has_left
         return accepted
 
     def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:

@@ -48,6 +48,7 @@ _HIDDEN_ATTRIBUTES = (
     .scalar_subquery()
 )
 _JOINED_COLUMNS = {
+    "begin_time": func.coalesce(Send.send_at, Send.creation_time),
     "time_zone": Account.time_zone,
     "owner_confirmed": Account.owner_confirmed,
     "is_test": Account.test_of.is_not(None),

@@ -74,7 +74,7 @@ class MessageBuilder:
 
     def _signed(self, recipient: ClaimedRecipient, email: OutboundEmail) -> OutboundEmail:
         compiled = recipient.compiled
-        return compiled.domain.signed(email, self._settings, compiled.send.creation_time)
+        return compiled.domain.signed(email, self._settings, compiled.send.begin_time)
 
 
 def deferred_by_fault(recipient: ClaimedRecipient, fault: BaseException) -> DeliveryResult:

@@ -292,7 +292,7 @@ class _RelayWaits:
 
     def decide(self, recipient: ClaimedRecipient) -> None:
         """Gives the recipient a due time or, where it must go around something, its route."""
-        end = recipient.compiled.send.creation_time + self._period
+        end = recipient.compiled.send.begin_time + self._period
         if end <= self._moment:
             return
         names = self._router.route(recipient)

@@ -43,7 +43,8 @@ class SendContent:
 
     id: int
     request_id: str
-    creation_time: datetime
+    begin_time: datetime
+    """Its `send_at`, or when it was accepted: its Date header, and the begin of its retry period."""
     type: str
     list_id: int | None
     unsubscribe_type: str | None
@@ -99,7 +100,7 @@ class SendingDomain:
     _signers: Sequence[dkim.Signer] = field(default=(), init=False, compare=False)
 
     def signed(self, email: OutboundEmail, settings: Settings, moment: datetime) -> OutboundEmail:
-        """The mail with a signature of each key. `moment` is the time of acceptance, like the Date header. What
+        """The mail with a signature of each key. `moment` is the time of its Date header. What
         SECRET_KEY and its fallbacks are is read once, for the first mail.
 
         Raises `SecretUnreadable` for a key that was stored under another SECRET_KEY: mail that should be signed is not
@@ -371,7 +372,7 @@ class CompiledMessage:
             text=text,
             attachments=[*self._attachments, *recipient.attachments],
             message_id=f"{recipient.uuid}@{self._message_id_domain}",
-            date=send.creation_time,
+            date=send.begin_time,
             unsubscribe=unsubscribe,
         )
         if len(content) > limit:

@@ -35,7 +35,7 @@ class Transmission:
         """Counts the answer of a relay or gateway, and the connections that it took; a captured message has neither."""
         type_, send = recipient.type, recipient.compiled.send
         if result.outcome is Outcome.ACCEPTED:
-            seconds = (now() - accepted_time(recipient, send.creation_time)).total_seconds()
+            seconds = (now() - begin_time(recipient, send.begin_time)).total_seconds()
             HANDOVER.labels(account_class(is_test=send.is_test), type_).observe(max(0.0, seconds))
         if send.is_test:
             return
@@ -45,9 +45,9 @@ class Transmission:
                 TRANSPORT_CONNECTIONS.labels(type_, transport, name).inc(number)
 
 
-def accepted_time(claimed: ClaimedRecipient, creation_time: datetime) -> datetime:
-    """When the message was accepted: the first due time, in whose second it was created, and later that second."""
-    return claimed.due_time if claimed.due_time.replace(microsecond=0) == creation_time else creation_time
+def begin_time(claimed: ClaimedRecipient, second: datetime) -> datetime:
+    """When the message was first due, of which the send has the second: until it is put off, the entry has it."""
+    return claimed.due_time if claimed.due_time.replace(microsecond=0) == second else second
 
 
 def reply_class(result: DeliveryResult) -> str:

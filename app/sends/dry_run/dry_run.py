@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.addresses import is_valid_email
+from app.clock import timestamp
 from app.content.invalid_markup import find_invalid_markup, placeholder_lines
 from app.errors import FieldError, ServiceError
 from app.ids import shown_id
@@ -58,6 +59,7 @@ def _send(valid: ValidSend) -> dict[str, Any]:
         "include_unsubscribed": draft.include_unsubscribed,
         "track_opens": valid.tracking.opens,
         "track_clicks": valid.tracking.clicks,
+        "send_at": timestamp(draft.send_at) if draft.send_at else None,
         "invalid_markup": list(invalid_markup(valid.content)),
     }
 

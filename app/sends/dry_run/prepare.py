@@ -118,6 +118,7 @@ def _compiled(
     columns |= {
         **account._mapping,
         "id": 0,
+        "begin_time": valid.draft.send_at or columns["creation_time"],
         "hidden_attributes": hidden,
         "routing_version": None,
         "relay_refuses": False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Select, and_, or_, select
 from sqlalchemy.orm import Session
@@ -41,6 +41,7 @@ REASONS: Mapping[FailReason, str] = {
     FailReason.UNREADABLE_VALUES: "its secret values could not be decrypted, because SECRET_KEY had changed",
     FailReason.REJECTED: "the gateway refused it",
     FailReason.EXPIRED: "it was deferred until the end of the retry period",
+    FailReason.CANCELLED: "it was cancelled before it was sent",
     FailReason.DROPPED: "it was held after a restore, and an operator dropped it",
     FailReason.FORGOTTEN: "its recipient was forgotten while it waited",
 }
@@ -76,7 +77,7 @@ def explain_recipient(session: Session, recipient: Recipient, settings: Settings
         return Explanation(recipient, state, None, (_forgotten(forgotten, state),), is_forgotten=True)
     last = _last_step(session, recipient, *ATTEMPT_STEPS)
     route = _route(session, recipient, entry, last, in_account)
-    said = [*_fate(recipient, entry, last, state, settings.retry_period)]
+    said = [*_fate(recipient, entry, last, state, _last_attempt(recipient, route.send, settings))]
     if state not in ARRIVED_STATES:
         hindering = [*obstacles(session, route)]
         said += hindering
@@ -112,13 +113,21 @@ def _route(
     )
 
 
+def _last_attempt(recipient: Recipient, send: Send | None, settings: Settings) -> datetime:
+    """When the retry period ends."""
+    send_at = send.send_at if send is not None else None
+    return (send_at or recipient.creation_time) + timedelta(seconds=settings.retry_period)
+
+
 def _fate(
-    recipient: Recipient, entry: QueueEntry | None, last: RecipientStep | None, state: RecipientState, period: int
+    recipient: Recipient, entry: QueueEntry | None, last: RecipientStep | None, state: RecipientState, end: datetime
 ) -> Iterator[Finding]:
     said = f": {last.detail}" if last is not None and last.detail else "."
     match state:
+        case RecipientState.SCHEDULED if entry is not None:
+            yield Finding(f"It is scheduled for {at(entry.due_time)}.")
         case RecipientState.QUEUED if entry is not None:
-            yield _waiting(recipient, entry, last, said, period)
+            yield _waiting(entry, last, said, end)
         case RecipientState.SENDING if entry is not None:
             yield _sending(entry)
         case RecipientState.UNCERTAIN if entry is not None:
@@ -143,13 +152,12 @@ def _last_step(session: Session, recipient: Recipient, *names: TimelineStep) -> 
     return session.scalars(steps.order_by(RecipientStep.id.desc()).limit(1)).first()
 
 
-def _waiting(recipient: Recipient, entry: QueueEntry, last: RecipientStep | None, said: str, period: int) -> Finding:
+def _waiting(entry: QueueEntry, last: RecipientStep | None, said: str, end: datetime) -> Finding:
     moment, due = now(), entry.ready_time
     is_late = moment - due > LATE_AFTER
     commands = [("status",)] if is_late else []
     late = " No worker has taken it yet. Check that workers are running." if is_late else ""
     if last is not None and last.step == TimelineStep.DEFERRED:
-        end = recipient.creation_time + timedelta(seconds=period)
         text = f"It was deferred at {at(last.time)}, in attempt {entry.attempts}{said}"
         ends = (
             f"the last one at {at(end)}" if end > moment else "and it is the last one, because the retry period is over"

@@ -23,7 +23,10 @@ from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 
 IS_HELD = entry_in_state(RecipientState.HELD)
-FORMER_STATES = (RecipientState.QUEUED.value, RecipientState.SENDING.value, RecipientState.UNCERTAIN.value)
+FORMER_STATES = (
+    *(RecipientState.SCHEDULED.value, RecipientState.QUEUED.value),
+    *(RecipientState.SENDING.value, RecipientState.UNCERTAIN.value),
+)
 """What a held message may have been in the backup."""
 
 

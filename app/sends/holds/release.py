@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Row, case, func, or_, select, update
+from sqlalchemy import Row, and_, case, func, or_, select, update
 
 from app.audit.record import Act, record_at_once
 from app.clock import now
@@ -21,15 +21,15 @@ from app.db.expressions import in_json
 from app.db.models import Contact, QueueEntry, Recipient
 from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns
-from app.recipients.row import add_steps, step_row, update_queue_entries
+from app.recipients.row import add_steps, step_row
 from app.recipients.states import FailReason, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.holds.held import HeldMessages, count_held, held_messages
 from app.sends.outcomes.arrival import acknowledge
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import signs_of_arrival
+from app.sends.outcomes.settle import settle
 from app.sends.outcomes.transitions import RetryRules, Transition
-from app.sends.outcomes.write import report_transitions, write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult, Outcome
 
@@ -213,16 +213,14 @@ def _settle(
     """Writes an outcome for each of the locked rows; without a result it was dropped."""
     if not rows:
         return
-    update_queue_entries(transaction, [row.id for row in rows], state=RecipientState.SENDING, worker=SETTLER)
     moment, attempts = now(), []
     for row in rows:
         result = results[row.id]
         reason = FailReason.DROPPED if result is None else None
         address = row.email if row.type == "email" else row.mobile
         attempts.append(AttemptResult(row.id, row.attempts, address, moment, result, reason))
-    transitions = write_outcomes(transaction, SETTLER, attempts, RetryRules.of(services.settings))
+    transitions = settle(transaction, SETTLER, attempts, RetryRules.of(services.settings))
     _acknowledge(transaction, [transition for transition in transitions if transition.state is RecipientState.SENT])
-    transaction.after_commit(lambda: report_transitions(transitions))
 
 
 def _acknowledge(transaction: Transaction, sent: Sequence[Transition]) -> None:
@@ -241,8 +239,10 @@ def _release(transaction: Transaction, rows: HeldRows) -> None:
     moment, entry = now(), QueueEntry
     is_due = or_(entry.held_state == RecipientState.UNCERTAIN.value, entry.due_time <= moment)
     due_time = case((entry.held_state == RecipientState.UNCERTAIN.value, moment), else_=entry.due_time)
+    is_scheduled = and_(entry.held_state == RecipientState.SCHEDULED.value, entry.due_time > moment)
     values = {
-        **{"state": RecipientState.QUEUED.value, "held_state": None, "due_time": due_time},
+        "state": case((is_scheduled, RecipientState.SCHEDULED.value), else_=RecipientState.QUEUED.value),
+        **{"held_state": None, "due_time": due_time},
         "ready_time": case((is_due, moment), else_=entry.due_time),
     }
     released = update(entry).where(in_json(entry.recipient_id, [row.id for row in rows])).values(values)

@@ -29,7 +29,7 @@ from app.db.models import QueueEntry, Recipient, RecipientStep, RelayRefusal, Se
 from app.errors import ServiceError
 from app.recipients.read import find_recipient
 from app.recipients.row import add_steps, step_row, update_queue_entries, update_recipients
-from app.recipients.states import UNRETRYABLE_REASONS, RecipientState
+from app.recipients.states import UNRETRYABLE_REASONS, FailReason, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.relay_refusals import try_now
 from app.sends.skipping import load_suppressions
@@ -44,6 +44,7 @@ class RefusalReason(enum.StrEnum):
 
     STATE = "state"
     FORGOTTEN = "forgotten"
+    CANCELLED = "cancelled"
     NO_CONTACT = "no_contact"
     BLOCKED = "blocked"
     CONTENT_PURGED = "content_purged"
@@ -104,6 +105,8 @@ def _refusal(
         )
     if candidate.id in forgotten:
         return Refusal(RefusalReason.FORGOTTEN, "its recipient was forgotten")
+    if row.reason == FailReason.CANCELLED:
+        return Refusal(RefusalReason.CANCELLED, "it was cancelled")
     if row.reason in UNRETRYABLE_REASONS:
         return Refusal(RefusalReason.NO_CONTACT, f"failed with {row.reason}; a retry cannot help")
     if candidate.id in blocked:

@@ -205,7 +205,7 @@ class RetryRules:
 
         The last attempt falls on the end of the period, however long the delays have grown by then.
         """
-        end = recipient.creation_time + timedelta(seconds=self.period)
+        end = recipient.begin_time + timedelta(seconds=self.period)
         if moment >= end or retry_in == math.inf:
             return None
         delay = self.delay(recipient.attempts) if retry_in is None else retry_in

@@ -6,16 +6,12 @@ A pause that has ended stays until nothing is left of it, so that an interruptio
 
 from __future__ import annotations
 
-import math
-import threading
-import time
 from collections.abc import Sequence
 
-from sqlalchemy import Row, case, delete, exists, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Row, ScalarSelect, case, delete, exists, select
 
 from app.clock import now
-from app.db.database import Database, Transaction
+from app.db.database import Transaction
 from app.db.models import QueueEntry, SendPause, table_of
 from app.recipients.conditions import entry_in_state
 from app.recipients.row import add_steps, step_row, update_queue_entries
@@ -24,55 +20,26 @@ from app.recipients.timeline import TimelineStep
 
 SLICE_SIZE = 500
 """Messages of one transaction."""
-SECONDS_BETWEEN_SLICES = 0.1
-"""Seconds at least between two slices: on SQLite other writers look again after as many."""
-LOOK_INTERVAL = 1.0
-"""Seconds after a look that has found nothing."""
 IS_PAUSED = entry_in_state(RecipientState.PAUSED)
 RESUME_DETAIL = "the pause has ended"
 
 
-def has_ended_pause(session: Session) -> bool:
-    """Whether a pause has ended of which messages may be left."""
-    return bool(session.scalar(select(exists().where(SendPause.resumed_time.is_not(None)))))
+def first_ended_pause() -> ScalarSelect[int]:
+    """The id of the first pause that has ended of which messages may be left, or null, as a column to select."""
+    ended = select(SendPause.id).where(SendPause.resumed_time.is_not(None))
+    return ended.order_by(SendPause.id).limit(1).scalar_subquery()
 
 
-class EndedPauses:
-    """The slices that one drain takes, as long as there are pauses that have ended."""
+class PausedMessages:
+    """The messages of pauses that have ended, as one process remembers them."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._next = math.inf
+    def __init__(self) -> None:
         self._pause_id = self._after = 0
         """Where the next slice begins: without it each would read past all those before, beside a snapshot that is
         held elsewhere."""
-        self.has_left = False
-        """Whether there may be more."""
 
-    def begin(self) -> None:
-        """Looks from now on: not before the first messages are sent, for which a client may wait."""
-        self._next = 0.0
-
-    def release(self, stopping: threading.Event | None = None) -> int:
-        """Lets go of a slice, if it is time for one; returns the number of messages. With `stopping` it waits for that
-        time, unless that is set, if there may be more."""
-        if stopping is not None and self.has_left:
-            stopping.wait(max(0.0, self._next - time.monotonic()))
-        began = time.monotonic()
-        if began < self._next:
-            return 0
-        with self._database.read() as session:
-            ended = select(SendPause.id).where(SendPause.resumed_time.is_not(None))
-            pause_id = session.scalar(ended.order_by(SendPause.id).limit(1))
-        self.has_left = pause_id is not None
-        released = 0
-        if pause_id is not None:
-            released = self._database.transact(lambda transaction: self._release(transaction, pause_id))
-        ended_at = time.monotonic()
-        self._next = ended_at + (max(SECONDS_BETWEEN_SLICES, ended_at - began) if self.has_left else LOOK_INTERVAL)
-        return released
-
-    def _release(self, transaction: Transaction, pause_id: int) -> int:
+    def queue_slice(self, transaction: Transaction, pause_id: int) -> int:
+        """Lets go of a slice of those of the pause; returns how many."""
         after = self._after if pause_id == self._pause_id else 0
         rows = _lock(transaction, pause_id, after)
         _let_go(transaction, rows)

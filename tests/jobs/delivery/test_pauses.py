@@ -23,14 +23,15 @@ from app.lists.find import get_list
 from app.maintenance.sweeps import SendQueueSweep
 from app.privacy.forget import forget
 from app.sends.delivery import drain as drain_module
+from app.sends.delivery import returning as returning_messages
 from app.sends.delivery.claim import claim
 from app.sends.delivery.drain import drain
 from app.sends.delivery.postponed import put_aside
+from app.sends.delivery.returning import ReturningMessages
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes.requeue import requeue
 from app.sends.pauses import release as releasing
 from app.sends.pauses.pause import Subject, find_pause, pause, resume, subject_of
-from app.sends.pauses.release import EndedPauses
 from app.services import Services
 from app.tracking.tokens import return_path
 from tests.jobs.delivery.conftest import events, texts
@@ -154,9 +155,9 @@ def test_messages_keep_their_place_and_those_that_are_due_later_wait(
     assert rows.states([first, second, later]) == ["paused"] * 3
     go_on(worker, subject)
     (third,) = rows.add_send(["third@people.example"])
-    ended = EndedPauses(worker.database)
-    ended.begin()
-    assert (ended.release(), pauses_left(worker)) == (3, 0)
+    returning = ReturningMessages(worker.database)
+    returning.begin()
+    assert (returning.queue_slices(), pauses_left(worker)) == (3, 0)
     with worker.database.write() as transaction:
         claimed = [recipient.id for recipient in claim(transaction, "worker", size=10, after=0)]
     assert (claimed, rows.states([later])) == ([first, second, third], ["queued"])
@@ -211,7 +212,7 @@ def test_a_backlog_is_put_aside_and_let_go_in_slices(
     rows: Rows, worker: Services, mail_server: MailServer, pausing: Pausing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(releasing, "SLICE_SIZE", 7)
-    monkeypatch.setattr(releasing, "SECONDS_BETWEEN_SLICES", 0.0)
+    monkeypatch.setattr(returning_messages, "SECONDS_BETWEEN_SLICES", 0.0)
     subject = pausing()
     ids = rows.add_send([f"{number}@people.example" for number in range(250)])
     drain(worker)
@@ -234,9 +235,9 @@ def test_a_worker_that_stops_between_two_slices_leaves_the_rest_to_the_next(
     with worker.database.read() as session:
         assert not SendQueueSweep().finds_work(session)
     go_on(worker, subject)
-    ended = EndedPauses(worker.database)
-    ended.begin()
-    assert (ended.release(), ended.has_left) == (2, True)
+    returning = ReturningMessages(worker.database)
+    returning.begin()
+    assert (returning.queue_slices(), returning.has_left) == (2, True)
     rows.change(ids[:2], state="failed")
     with worker.database.read() as session:
         assert SendQueueSweep().finds_work(session)

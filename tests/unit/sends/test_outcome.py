@@ -34,7 +34,7 @@ def recipient(attempts: int, age: float = 0) -> RecipientRow:
         email=None,
         mobile=None,
         state="sending",
-        creation_time=MOMENT - timedelta(seconds=age),
+        begin_time=MOMENT - timedelta(seconds=age),
         attempts=attempts,
         request_id="r",
         from_address="hello@acme.example",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from transactional_messaging.messages import MessageType
-from transactional_messaging.resource import NestedList, Property, Resource
+from transactional_messaging.resource import NestedList, OptionalTime, Property, Resource
 
 
 class InvalidMarkup(Resource):
@@ -68,6 +68,7 @@ class DryRun(Resource):
     include_unsubscribed = Property[bool]()
     track_opens = Property[bool]()
     track_clicks = Property[bool]()
+    send_at = OptionalTime()
     invalid_markup = NestedList(InvalidMarkup)
 
     @property

@@ -9,8 +9,8 @@ from transactional_messaging.resource import NestedList, OptionalTime, Property,
 
 
 class Recipient(Resource):
-    """One message to one address. `state` is `queued`, `sending`, `sent`, `uncertain`, `delivered`, `bounced` or
-    `failed`; `reason` says why it bounced or failed."""
+    """One message to one address. `state` is `scheduled`, `queued`, `sending`, `sent`, `uncertain`, `delivered`,
+    `bounced` or `failed`; `reason` says why it bounced or failed."""
 
     uuid = Property[str]()
     id = Property[int]()
@@ -27,6 +27,7 @@ class Recipient(Resource):
     mobile = Property[str | None]()
     attempts = Property[int]()
     creation_time = Time()
+    send_at = OptionalTime()
     send_time = OptionalTime()
     first_open_time = OptionalTime()
     last_open_time = OptionalTime()

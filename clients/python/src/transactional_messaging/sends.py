@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Required, TypedDict, Unpack
 
 from transactional_messaging.attachments import AttachmentSource, attachment_json
@@ -12,9 +13,9 @@ from transactional_messaging.messages import MessageType
 from transactional_messaging.pages import Collection, items_of
 from transactional_messaging.part import Part, wait_for
 from transactional_messaging.recipients import Recipient, RecipientTimeline, TimelineStep
-from transactional_messaging.resource import Resource
+from transactional_messaging.resource import Property, Resource
 
-UNDER_WAY = frozenset({"queued", "sending", "uncertain"})
+UNDER_WAY = frozenset({"scheduled", "queued", "sending", "uncertain"})
 """States that do not last."""
 
 
@@ -35,6 +36,7 @@ class SendBody(TypedDict, total=False):
     bcc_address: str | None
     priority: Literal["high", "normal"] | None
     transport: str | None
+    send_at: datetime | str | None
     body_html: str | None
     body_text: str | None
     include_unsubscribed: bool | None
@@ -59,6 +61,17 @@ class AcceptedSend(Resource):
         return int((self.link("transactional_group") or "").rpartition("/")[2])
 
 
+class CancelledMessages(Resource):
+    """The answer to cancelling many: the uuids of the messages that were cancelled."""
+
+    size = Property[int]()
+
+    @property
+    def uuids(self) -> list[str]:
+        """The uuids of their recipients."""
+        return [recipient["uuid"] for recipient in self["_embedded"]["recipients"]]
+
+
 class RecipientQuery(PageQuery, total=False):
     """Filters and parameters of `sends.list`."""
 
@@ -81,6 +94,21 @@ class OneRecipient(TypedDict, total=False):
     time_zone: str
     limit: int
     offset: int
+
+
+class CancelQuery(TypedDict, total=False):
+    """Filters of `sends.cancel_many`."""
+
+    uuid: Filter
+    email: Filter
+    mobile: Filter
+    contact_id: Filter
+    list_id: Filter
+    group_id: Filter
+    message_id: Filter
+    state: Filter
+    creation_time: Filter
+    send_time: Filter
 
 
 class Sends(Part):
@@ -114,6 +142,27 @@ class Sends(Part):
     def timeline(self, uuid: str) -> Iterator[TimelineStep]:
         """All steps of a recipient's timeline, the oldest first."""
         return iter(Collection(self._caller, f"/transactional-sends/{uuid}", (), _steps))
+
+    def cancel(self, uuid: str) -> RecipientTimeline:
+        """Cancels a message that is scheduled, queued or paused, and returns its recipient; once it is cancelled, this
+        does nothing more. Raises `Conflict` if it is being sent or has ended."""
+        return RecipientTimeline(self._caller.post(f"/transactional-sends/{uuid}/cancel"))
+
+    def cancel_many(
+        self,
+        uuids: Iterable[str] | None = None,
+        *,
+        filters: Mapping[str, Filter] | None = None,
+        **query: Unpack[CancelQuery],
+    ) -> Sequence[str]:
+        """Cancels the messages with these uuids, or all that match, as in `cancel_many(group_id=5)`; returns the uuids
+        of those that were cancelled. Those that are being sent or have ended are left out."""
+        body = {} if uuids is None else {"uuids": [*uuids]}
+        parameters = pairs(query, filters)
+        answers = [CancelledMessages(self._caller.post("/transactional-sends/cancel", body, parameters))]
+        while answers[-1].link("next") is not None:
+            answers.append(CancelledMessages(self._caller.post("/transactional-sends/cancel", body, parameters)))
+        return [uuid for answer in answers for uuid in answer.uuids]
 
     def wait(self, uuid: str, timeout: float = 60.0) -> RecipientTimeline:
         """Waits until the message has left or failed, and returns the recipient. Raises `WaitedTooLong`."""

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from transactional_messaging.testing.querying import Pairs, envelope
-from transactional_messaging.testing.refusals import Refusal, invalid, json_answer, text_of_now
-from transactional_messaging.testing.sent import DESTINATIONS, SentMessage, decoded, problems
+from transactional_messaging.testing.refusals import Problem, Refusal, invalid, json_answer, text_of_now
+from transactional_messaging.testing.sent import DESTINATIONS, SentMessage, decoded, later, problems
 from transactional_messaging.testing.store import Json, Store
 from transactional_messaging.transport import Answer
 
 PATH = "/v1/transactional-sends"
+CANCELLABLE = ("scheduled", "queued")
 TEXTS = ("subject", "body_html", "body_text")
 
 
@@ -22,16 +23,39 @@ class SendRequests:
         self._store = store
         self.sent: list[SentMessage] = []
 
-    def answer(self, method: str, uuid: str | None, query: Pairs, body: Json) -> Answer:
-        """The answer to a request. Raises `Refusal`."""
+    def answer(self, method: str, uuid: str | None, query: Pairs, body: Json, *, cancels: bool = False) -> Answer:
+        """The answer to a request; `cancels` is whether it is for the path of cancelling. Raises `Refusal`."""
+        if method == "POST" and uuid == "cancel":
+            return self._cancel_many(query, body)
         if uuid is not None:
             message = self._found(uuid)
+            if cancels and not self._cancel(message):
+                raise Refusal(409, [Problem("recipient_not_cancellable", {})])
             steps = [{"time": message.time, "step": message.state, "detail": message.reason}]
             return json_answer({**message.json(self.sent.index(message) + 1), "timeline": steps})
         if method == "GET":
             rows = [message.json(number) for number, message in enumerate(self.sent, 1)]
             return json_answer(envelope(PATH, "recipients", rows, query))
         return self._send(body, is_dry=dict(query).get("dry_run") == "true")
+
+    def _cancel(self, message: SentMessage) -> bool:
+        """Whether it is cancelled now."""
+        if message.state in CANCELLABLE:
+            self.settle(message.uuid, "failed", "cancelled")
+        return message.reason == "cancelled"
+
+    def _cancel_many(self, query: Pairs, body: Json) -> Answer:
+        uuids = body.get("uuids")
+        if uuids is None and not query:
+            raise Refusal(422, [invalid("required", "uuids")])
+        rows = [message.json(number) for number, message in enumerate(self.sent, 1)]
+        matching = envelope(PATH, "recipients", rows, query)["_embedded"]["recipients"]
+        named = [row for row in matching if uuids is None or row["uuid"] in map(str.lower, uuids)]
+        cancelled = [{"uuid": row["uuid"]} for row in named if row["state"] in CANCELLABLE]
+        for row in cancelled:
+            self._cancel(self._found(row["uuid"]))
+        links = {"self": {"href": f"{PATH}/cancel"}}
+        return json_answer({"size": len(cancelled), "_embedded": {"recipients": cancelled}, "_links": links})
 
     def settle(self, uuid: str, state: str, reason: str | None) -> None:
         """Changes the state of a recipient."""
@@ -81,6 +105,7 @@ class SendRequests:
         files = [*(body.get("attachments") or ()), *(recipient.get("attachments") or ())]
         values = {name: value for name, value in recipient.items() if name not in (*DESTINATIONS, "attachments")}
         missing = "contact_id" in recipient and contact is None
+        send_at = later(body.get("send_at"))
         return SentMessage(
             type=type_,
             address=address,
@@ -95,8 +120,9 @@ class SendRequests:
             values=values,
             attachments=decoded(files),
             request=body,
-            state="failed" if missing else "delivered" if type_ == "email" else "sent",
-            reason="invalid_contact_id" if missing else None,
+            state="scheduled" if send_at else "failed" if missing else "delivered" if type_ == "email" else "sent",
+            reason="invalid_contact_id" if missing and not send_at else None,
+            send_at=send_at,
         )
 
     def _contact(self, recipient: Json, list_id: int | None, type_: str) -> Json | None:
@@ -121,6 +147,7 @@ class SendRequests:
         recipients = [{**nothing, **rest, **texts, **destination} for destination in own]
         given = {name: value for name, value in body.items() if name not in ("recipients", "attachments", *TEXTS)}
         names = (
+            "send_at",
             "list_id",
             "message_id",
             "group_id",

@@ -6,6 +6,7 @@ import base64
 import uuid as uuids
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from transactional_messaging.attachments import Attachment
@@ -41,6 +42,7 @@ class SentMessage:
     reason: str | None = None
     uuid: str = field(default_factory=lambda: str(uuids.uuid4()))
     time: str = field(default_factory=text_of_now)
+    send_at: str | None = None
 
     def json(self, number: int) -> dict[str, Any]:
         """The recipient as the API shows it."""
@@ -62,10 +64,17 @@ class SentMessage:
             "group_id": self.group_id,
             "email": self.address if self.type == "email" else None,
             "mobile": self.address if self.type == "sms" else None,
-            **{"attempts": 1, "creation_time": self.time, "send_time": self.time, "further_visits": 0},
+            **{"attempts": 1, "creation_time": self.time, "send_at": self.send_at, "send_time": self.time},
+            "further_visits": 0,
             "open_type": "sms" if self.type == "sms" else "not_opened",
             "_links": {name: {"href": path} for name, path in links.items()},
         }
+
+
+def later(send_at: str | None) -> str | None:
+    """The time of a scheduled send as the API shows it; None for one that has passed."""
+    moment = None if send_at is None else datetime.fromisoformat(send_at).astimezone(UTC)
+    return None if moment is None or moment <= datetime.now(UTC) else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def decoded(attachments: list[Mapping[str, str]]) -> list[Attachment]:

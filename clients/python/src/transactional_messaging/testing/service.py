@@ -22,7 +22,7 @@ SCOPES = (
     "report.view,message.view,list.view,contact.view,contact.create,contact.update,contact.delete,send.email,send.sms"
 )
 CONTACTS = re.compile(r"/v1/lists/(\d+)/contacts(?:/(\d+))?")
-SENDS = re.compile(r"/v1/transactional-sends(?:/([\w-]+))?")
+SENDS = re.compile(r"/v1/transactional-sends(?:/([\w-]+))?(/cancel)?")
 ITEM = re.compile(r"(/v1/[\w-]+)/(\d+)(/content)?")
 EMPTY = {"/v1/automations": "automations", "/v1/inbox": "messages"}
 
@@ -97,7 +97,7 @@ class FakeService:
             list_id, contact_id = (int(part) if part else None for part in match.groups())
             return self._contacts.answer(call.method, list_id or 0, contact_id, query, body)
         if match := SENDS.fullmatch(path):
-            return self._sends.answer(call.method, match[1], query, body)
+            return self._sends.answer(call.method, match[1], query, body, cancels=match[2] is not None)
         if call.method != "GET":
             raise Refusal(405)
         return json_answer(self._read(path, query))
