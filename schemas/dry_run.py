@@ -55,6 +55,7 @@ class ForecastSchema(ResponseSchema):
     size = fields.Integer(allow_none=True)
     encoding = fields.String(allow_none=True, validate=validate.OneOf([*ENCODINGS, None]))
     segments = fields.Integer(allow_none=True)
+    metadata = fields.Dict(keys=fields.String(), values=fields.String(), allow_none=True)
     wildcards_without_value = fields.List(fields.Nested(UnfilledWildcardSchema))
 
 
@@ -83,6 +84,7 @@ class DryRunSchema(ResponseSchema):
     track_opens = fields.Boolean()
     track_clicks = fields.Boolean()
     send_at = Timestamp(allow_none=True)
+    tags = fields.List(fields.String(), allow_none=True)
     invalid_markup = fields.List(
         fields.Nested(InvalidMarkupSchema),
     )

@@ -25,6 +25,17 @@ def _optional_id() -> Id:
     return Id(metadata=OPTIONAL_METADATA)
 
 
+def _tags() -> fields.List[str]:
+    return fields.List(fields.String(), metadata={**OPTIONAL_METADATA, "description": "The tags of the send."})
+
+
+def _metadata() -> fields.Dict:
+    text = "The metadata of recipient and send."
+    return fields.Dict(
+        keys=fields.String(), values=fields.String(), metadata={**OPTIONAL_METADATA, "description": text}
+    )
+
+
 class EventSchema(ResponseSchema):
     """What every event has."""
 
@@ -61,6 +72,8 @@ class RecipientEventSchema(EventSchema):
     contact_id = _optional_id()
     email = _optional_text()
     mobile = _optional_text()
+    tags = _tags()
+    metadata = _metadata()
     device_type = _optional_text("`opened` and `clicked` only: `desktop`, `mobile`, `tablet` or `other`.")
     device_name = _optional_text()
     country_code = _optional_text("Country as two letters (ISO 3166-1 alpha-2).")
@@ -96,6 +109,8 @@ class SmsEventSchema(EventSchema):
     message_id = _optional_id()
     list_id = _optional_id()
     contact_id = _optional_id()
+    tags = _tags()
+    metadata = _metadata()
 
 
 class AutomationEventSchema(EventSchema):

@@ -22,6 +22,7 @@ from app.clock import INSTANT, now
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.errors import MAX_LISTED_ERRORS
 from app.names import LONGEST_NAME
+from app.recipients.labels import MAX_METADATA_ENTRIES, MAX_TAG_LENGTH, MAX_TAGS, METADATA
 from app.recipients.states import SHOWN_STATES
 from app.sends.accept.draft import (
     MAX_NAME_LENGTH,
@@ -33,6 +34,7 @@ from app.sends.accept.draft import (
     SendDraft,
     Violation,
     attachment_errors,
+    metadata_errors,
     secret_value_errors,
     send_errors,
 )
@@ -40,6 +42,7 @@ from app.sends.limits import MAX_CANCELLED, MAX_DAYS_AHEAD, MAX_RECIPIENTS, MAX_
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
 from schemas.fields import Array, Boolean, Email, Integer, Mobile, Name, Object, String, about
+from schemas.labels import Metadata, Tags
 from schemas.responses import (
     OPTIONAL_METADATA,
     EnvelopeSchema,
@@ -68,6 +71,19 @@ def add_violations(messages: Messages, violations: Iterable[Violation]) -> None:
         problems.append(Problem(code, detail, follows=follows))
 
 
+class RecipientMetadata(Metadata):
+    """The metadata of a recipient. A string or a number of that name is a wildcard value, as of any other name: so it
+    was before there was metadata."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            about(
+                "an object: [metadata](tags.md) of this recipient. A string or a number is the value of a wildcard",
+                type=["object", "string", "number"],
+            )
+        )
+
+
 class RecipientSchema(CodeSchema):
     """Exactly one of email, mobile and contact_id. Every other attribute is the value of the wildcard of that name."""
 
@@ -80,6 +96,7 @@ class RecipientSchema(CodeSchema):
     email = Email(allow_none=True)
     mobile = Mobile(allow_none=True)
     attachments = attachments()
+    metadata = RecipientMetadata()
 
 
 class Recipient(Object):
@@ -102,6 +119,7 @@ class Recipient(Object):
             declared_values.get("mobile"),
             values,
             tuple(files),
+            declared_values.get(METADATA),
         )
 
     def _read(
@@ -115,7 +133,7 @@ class Recipient(Object):
         for name, value in recipient.items():
             if len(messages) >= MAX_LISTED_ERRORS:
                 break  # a response does not list more
-            if name in declared:
+            if name in declared and (name != METADATA or isinstance(value, dict)):
                 try:
                     # `deserialize` handles null; for other values it would only add cost.
                     deserialize = declared[name].deserialize if value is None else declared[name]._deserialize
@@ -310,6 +328,18 @@ class SendSchema(CodeSchema):
     )
     recipients = Recipients(metadata=about("required: 1 to 100 [recipients](#recipients)"))
     attachments = attachments(metadata=about("files for all recipients"))
+    tags = Tags(
+        about(
+            f"up to {MAX_TAGS} different [tags](tags.md) of up to {MAX_TAG_LENGTH} characters, by which messages are "
+            "found and counted"
+        )
+    )
+    metadata = Metadata(
+        about(
+            f"an object of up to {MAX_METADATA_ENTRIES} strings, [metadata](tags.md#metadata) by which messages are "
+            "found. A recipient may have its own"
+        )
+    )
 
     def __init__(self, *, limits: Limits = NO_LIMITS, **options: Any) -> None:
         super().__init__(**options)
@@ -326,6 +356,7 @@ class SendSchema(CodeSchema):
         attribute is valid."""
         if names := data.get("secret_values"):
             _raise_if_any(secret_value_errors(names, data["recipients"], with_list=data.get("list_id") is not None))
+        _raise_if_any(metadata_errors(data.get(METADATA), data["recipients"]))
         recipient_files = [recipient.attachments for recipient in data["recipients"]]
         _raise_if_any(attachment_errors(data.get("attachments") or (), recipient_files, self.limits))
 
@@ -374,7 +405,7 @@ def load_send(body: Mapping[str, Any], final_type: MessageType | None, limits: L
     """Validates a body and returns the draft. Raises `ServiceError` with every error, in the order of the document."""
     loaded = load(_schema(final_type, limits), body)
     present = {name: value for name, value in loaded.items() if value is not None}
-    arrays = {name: tuple(present.get(name, ())) for name in ("recipients", "attachments")}
+    arrays = {name: tuple(present.get(name, ())) for name in ("recipients", "attachments", "tags")}
     secret_values = frozenset(name.lower() for name in present.get("secret_values", ()))
     return SendDraft(
         **{**DEFAULTS, **present, **arrays, "secret_values": secret_values, "type": final_type or loaded["type"]}
@@ -495,6 +526,13 @@ class RecipientReportSchema(ResponseSchema):
     last_open_time = Timestamp(allow_none=True)
     open_type = fields.String(validate=validate.OneOf(["not_opened", "html", "text", "sms"]))
     first_click_time = Timestamp(allow_none=True)
+    tags = fields.List(fields.String(), allow_none=True, metadata=about("the [tags](tags.md) of the send"))
+    metadata = fields.Dict(
+        keys=fields.String(),
+        values=fields.String(),
+        allow_none=True,
+        metadata=about("the [metadata](tags.md#metadata) of recipient and send, for keys with `contact.view`"),
+    )
     further_visits = fields.Integer(
         metadata=about("opens and clicks without a step, because there were [too many](tracking.md#counting)")
     )

@@ -76,9 +76,12 @@ def unblockable_matches(account: Account, pairs: Pairs, newest: Place | None = N
 
 
 def _check_many(query: Query, instead: str) -> None:
-    """Raises `parameter_not_available` for a filter that names one address, also within its text."""
+    """Raises `parameter_not_available` for a filter that names one address, also within its text, and for metadata."""
     for condition in query.conditions:
         name = condition.filter.name
+        if condition.filter.is_keyed:
+            detail = f"{name}: a bulk action cannot select by metadata, which may name somebody; select by a tag."
+            raise parameter_error("parameter_not_available", name, detail)
         texts = [str(alternative.value) for alternative in condition.alternatives if isinstance(alternative, Equals)]
         if name in ADDRESS_FILTERS or any("@" in text for text in texts):
             detail = f"{name}: a bulk action cannot select a single address; {instead}."

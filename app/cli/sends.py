@@ -179,6 +179,8 @@ EXPORT_COLUMNS: dict[str, Any] = {
     "attempts": CURRENT_ATTEMPTS,
     "creation_time": Recipient.creation_time,
     "sent_time": Recipient.sent_time,
+    "tags": Recipient.tags,
+    "metadata": Recipient.custom_metadata,
 }
 """Name of a column -> its value; the state and the attempts are those of the queue entry, if there is one."""
 
@@ -307,6 +309,8 @@ def show(session: Session, uuid: str, limit: int) -> Row:
         **_row(recipient, current_entry(session, recipient)),
         "content_purged_time": session.get_one(Send, recipient.send_id).content_purged_time,
         **{name: getattr(recipient, name) for name in (SMS_COLUMNS if recipient.type == "sms" else ())},
+        "tags": recipient.tags,
+        "metadata": recipient.custom_metadata,
         "timeline": [
             {name: getattr(step, name) for name in STEP_COLUMNS} for step in latest_steps(session, recipient, limit)
         ],

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
+import orjson
+
 from app.clock import timestamp
 
 BLOCK_BYTES = 1024 * 1024
@@ -331,15 +333,15 @@ FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
 
 def cell(value: Any) -> str:
     """The cell of a value in a CSV file. A text that a spreadsheet would run as a formula is prefixed with `'`, and so
-    is one that seems to have the prefix already; `from_cell` removes exactly one. Numbers stay numbers, and times are
-    written as the API writes them."""
+    is one that seems to have the prefix already; `from_cell` removes exactly one. Numbers stay numbers, times are
+    written as the API writes them, lists and objects as JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
         return timestamp(value)
-    text = str(value)
+    text = orjson.dumps(value).decode() if isinstance(value, list | dict) else str(value)
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 

@@ -54,9 +54,10 @@ def recipient_event(
     moment: datetime,
     automation_id: int | None = None,
     step_id: int | None = None,
-    **extra: str | bool | None,
+    **extra: Any,
 ) -> Payload:
-    """An outcome of a recipient. `extra` has the fields of this kind of event, such as `fail_reason`.
+    """An outcome of a recipient. `extra` has tags and metadata, and the fields of this kind of event, such as
+    `fail_reason`.
 
     Fields that do not apply are left out rather than null. A group is the report of its sends, so `report_id` repeats
     its id; what the step of an automation sends has no group, and the step is its report (docs/webhooks.md#events).

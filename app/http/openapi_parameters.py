@@ -17,6 +17,7 @@ SCHEMAS: dict[FilterType, dict[str, Any]] = {
     FilterType.TIMESTAMP: {"type": "string", "examples": ["2026-01-31T10:00:00Z", "2026-01-31"]},
     FilterType.DATE: {"type": "string", "format": "date"},
     FilterType.DATETIME: {"type": "string", "examples": ["2026-01-31T10:00:00", "2026-01-31"]},
+    FilterType.LABEL: {"type": "string", "minLength": 1},
 }
 
 
@@ -38,6 +39,8 @@ def _filter_parameter(filter_: Filter) -> dict[str, Any]:
     schema = dict(SCHEMAS[filter_.type])
     if filter_.options:
         schema["enum"] = list(filter_.options)
+    if filter_.type is FilterType.LABEL:
+        return _parameter(filter_.name, f"Items that have this `{filter_.name}`.", schema)
     text = f"Items whose `{filter_.name}` has this value; an empty value matches null."
     return {**_parameter(filter_.name, text, schema), "allowEmptyValue": True}
 
@@ -58,8 +61,15 @@ def _operator_filters(resource: Resource, has_list_fields: bool) -> dict[str, An
     if has_list_fields:
         text = f"{operators}, or the key of a list field, with or without operator, such as `plan` or `spend:in`."
         return free_filters(text, "^[a-z0-9_]+([.](email|mobile))?(:(ne|in))?$")
-    names = "|".join(resource.filters).replace(".", "[.]")
-    return free_filters(f"{operators}, such as `{next(iter(resource.filters))}:in`.", f"^({names}):(ne|in)$")
+    named = [filter_ for filter_ in resource.filters.values() if not filter_.is_keyed]
+    names = "|".join(filter_.name for filter_ in named).replace(".", "[.]")
+    forms, text = [f"({names}):(ne|in)"], f"{operators}, such as `{named[0].name}:in`"
+    for filter_ in resource.filters.values():
+        if filter_.key is not None:
+            first = filter_.name.partition(".")[0]
+            forms.append(f"{first}[.]{filter_.key.pattern}")
+            text += f", or `{first}.` with a key, such as `{first}.order`"
+    return free_filters(f"{text}.", f"^({'|'.join(forms)})$" if len(forms) > 1 else f"^{forms[0]}$")
 
 
 def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
@@ -88,7 +98,7 @@ def collection_parameters(resource: Resource, *, has_list_fields: bool = False) 
 
 def filter_parameters(resource: Resource, *, has_list_fields: bool = False) -> list[dict[str, Any]]:
     """Every filter, and one object for those with operators and for list fields."""
-    filters = [_filter_parameter(filter_) for filter_ in resource.filters.values()]
+    filters = [_filter_parameter(filter_) for filter_ in resource.filters.values() if not filter_.is_keyed]
     return [*filters, _operator_filters(resource, has_list_fields)]
 
 

@@ -39,6 +39,7 @@ from app.db.models import (
     List,
     QueueEntry,
     Recipient,
+    RecipientLabel,
     RecipientStep,
     ReplyPart,
     Send,
@@ -208,10 +209,10 @@ def _webhook_parts(session: Session, account_id: int) -> Iterator[Part]:
 
 
 def _delete_steps_and_entries(transaction: Transaction, ids: Sequence[int]) -> None:
-    """Steps, which have no index of their own id, and what came into the queue meanwhile."""
-    column = table_of(RecipientStep).c.recipient_id
-    is_of_recipients = in_json(column, ids), between_ids(column, ids)
-    transaction.connection().execute(delete(table_of(RecipientStep)).where(*is_of_recipients))
+    """Steps, which have no index of their own id, labels, and what came into the queue meanwhile."""
+    for column in (table_of(RecipientStep).c.recipient_id, table_of(RecipientLabel).c.recipient_id):
+        is_of_recipients = in_json(column, ids), between_ids(column, ids)
+        transaction.connection().execute(delete(column.table).where(*is_of_recipients))
     delete_queue_entries(transaction, ids)
 
 

@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import UnaryExpression, delete, func, select
 from sqlalchemy.orm import Session
@@ -18,7 +18,7 @@ from app.db import history_ranges
 from app.db.database import Database
 from app.db.expressions import in_json
 from app.db.history_ranges import IdRange, RangeInUse, TableInUse
-from app.db.models import Recipient, Send
+from app.db.models import Recipient, RecipientLabel, Send
 from app.errors import ServiceError
 from app.infrastructure import liveness
 from app.services import Services
@@ -133,15 +133,25 @@ def drop_before(services: Services, limit: datetime) -> int:
 def delete_sends_before_history(services: Services) -> int:
     """Deletes sends that are older than all recipients, with their contents, links and attachments, in chunks: those
     whose recipients were dropped. Returns their number."""
-    oldest = select(func.min(Recipient.send_id)).scalar_subquery()
-    chunk = select(Send.id).where(Send.id < oldest).order_by(Send.id).limit(CHUNK)
+    return _delete_before(services, Send.id, Recipient.send_id)
+
+
+def delete_labels_before_history(services: Services) -> int:
+    """Deletes the labels of recipients that were dropped, which are older than all others. Returns their number."""
+    return _delete_before(services, RecipientLabel.recipient_id, Recipient.id)
+
+
+def _delete_before(services: Services, key: Any, history_key: Any) -> int:
+    """Deletes the rows, in chunks, whose key is before the least one that recipients have."""
+    oldest = select(func.min(history_key)).scalar_subquery()
+    chunk = select(key).where(key < oldest).order_by(key).limit(CHUNK)
     total, deleted = 0, CHUNK
     while deleted == CHUNK and not services.stopping.is_set():
         liveness.report()
         with services.database.write() as transaction:
             ids = list(transaction.scalars(chunk))
             if ids:
-                transaction.connection().execute(delete(Send).where(in_json(Send.id, ids)))
+                transaction.connection().execute(delete(key.class_).where(in_json(key, ids)))
         deleted = len(ids)
         total += deleted
     return total

@@ -338,6 +338,8 @@ def _clean(services: Services) -> None:
     _delete_entries_without_recipient(services, known_begin(services.redis))
     if sends := history.delete_sends_before_history(services):
         logger.info("cleaned sends", extra={"rows": sends})
+    if labels := history.delete_labels_before_history(services):
+        logger.info("cleaned recipient_labels", extra={"rows": labels})
     rotate_events(services)
     services.database.refresh_statistics()
 

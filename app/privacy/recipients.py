@@ -34,7 +34,7 @@ from app.recipients.conditions import has_been_forgotten
 from app.recipients.row import add_steps, step_row, update_recipients
 from app.recipients.states import FailReason, RecipientState
 from app.recipients.timeline import TimelineStep
-from app.retention.slices import delete_content
+from app.retention.slices import delete_content, delete_metadata_labels
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.settle import settle
 from app.sends.outcomes.transitions import RetryRules
@@ -195,6 +195,7 @@ def _blank(transaction: Transaction, ids: Collection[int]) -> None:
     """The reason of a failure is one of our words, that of a bounce a text of the other side."""
     reason = case((Recipient.state == RecipientState.FAILED, Recipient.reason))
     update_recipients(transaction, ids, **{**emptied(Recipient, "recipients"), "values": {}, "reason": reason})
+    delete_metadata_labels(transaction, ids)
     columns = table_of(RecipientStep).c
     chosen = in_json(columns.recipient_id, ids), between_ids(columns.recipient_id, ids)
     blanked = update(table_of(RecipientStep)).where(*chosen).values(emptied(RecipientStep, "recipients"))

@@ -5,8 +5,9 @@ Each resource declares one `Resource`; for contacts there is one per list, becau
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 
@@ -31,15 +32,46 @@ class FilterType(Enum):
     """A day of a list field, never shifted."""
     DATETIME = auto()
     """A day, or a time of day without a zone, of a list field; never shifted."""
+    LABEL = auto()
+    """Exact, case-sensitive and never empty: no index has the rows without a label."""
+
+
+MAX_ELEMENTS = 1000
+ALL_OPERATORS = ("", "ne", "in")
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One filter: the parameter's name without operator, its type and, for `FilterType.ENUM`, the valid values."""
+    """One filter: the parameter's name without operator, its type and, for `FilterType.ENUM`, the valid values. `most`
+    is the maximum of elements of a list. A filter with a `key` stands for one of each key that matches."""
 
     name: str
     type: FilterType
     options: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ALL_OPERATORS
+    most: int = MAX_ELEMENTS
+    key: re.Pattern[str] | None = None
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it stands for one filter of each key."""
+        return self.key is not None
+
+
+def keyed_name(name: str) -> str:
+    """The name of a filter that stands for one of each key, as the list of filters shows it."""
+    return f"{name}.{{key}}"
+
+
+def filter_named(filters: Mapping[str, Filter], name: str) -> Filter | None:
+    """The filter that a parameter of that name is."""
+    filter_ = filters.get(name)
+    if filter_ is not None and not filter_.is_keyed:
+        return filter_
+    first, _, key = name.partition(".")
+    keyed = filters.get(keyed_name(first))
+    is_key = keyed is not None and keyed.key is not None and keyed.key.fullmatch(key)
+    return replace(keyed, name=name) if keyed is not None and is_key else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from app.errors import ServiceError
 from app.query.conditions import MAX_LIMIT, Alternative, FilterCondition, Query
 from app.query.copies import with_copies
 from app.query.cursors import CURSOR, CursorScope, Position
-from app.query.fields import Filter, Resource
+from app.query.fields import Filter, Resource, filter_named
 from app.query.parameters import (
     Parameter,
     check_bare,
@@ -39,7 +39,6 @@ __all__ = [
     "parse_write",
 ]
 
-MAX_ELEMENTS = 1000
 MAX_VALUES = 5_000
 """Maximum per query, all lists together: more would keep the database busy for seconds."""
 MAX_OFFSET = 2**63 - 1 - (MAX_LIMIT + 1)
@@ -74,7 +73,7 @@ def parse_filters(pairs: Sequence[tuple[str, str]], resource: Resource, *, is_te
     query = parse_collection(pairs, resource, is_test=is_test)
     for key, value in pairs:
         name = Parameter.of(key, value).name
-        if name not in resource.filters:
+        if filter_named(resource.filters, name) is None:
             raise parameter_error("parameter_not_available", name, f"{printable(name)} is not available here.")
     return query
 
@@ -131,8 +130,8 @@ def _parse(
             check_once(parameter, seen)
             attribute, read = controls[name]
             attributes[attribute] = read(parameter.value, resource)
-        elif name in filters:
-            conditions.append(_condition(parameter, filters[name], zone))
+        elif (filter_ := filter_named(filters, name)) is not None:
+            conditions.append(_condition(parameter, filter_, zone))
         elif name in UNSUPPORTED_PARAMETERS:
             code, detail = UNSUPPORTED_PARAMETERS[name]
             raise parameter_error(code, name, detail)
@@ -154,10 +153,10 @@ def _requested_zone(pairs: Sequence[tuple[str, str]]) -> ZoneInfo | None:
 
 
 def _condition(parameter: Parameter, filter_: Filter, zone: ZoneInfo | None) -> FilterCondition:
-    if parameter.operator not in OPERATORS:
-        detail = (
-            f"{printable(parameter.key)}: the operators are {filter_.name}=, {filter_.name}:ne= and {filter_.name}:in=."
-        )
+    if parameter.operator not in OPERATORS or (parameter.operator or "") not in filter_.operators:
+        *forms, last = (f"{filter_.name}{operator and ':'}{operator}=" for operator in filter_.operators)
+        operators = f"the operators are {', '.join(forms)} and {last}" if forms else f"the only operator is {last}"
+        detail = f"{printable(parameter.key)}: {operators}."
         raise parameter_error("invalid_operator", filter_.name, detail)
     op = OPERATORS[parameter.operator]
     if op == "in":
@@ -171,8 +170,8 @@ def _condition(parameter: Parameter, filter_: Filter, zone: ZoneInfo | None) -> 
 
 def _list(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
     elements = split_list(text)
-    if len(elements) > MAX_ELEMENTS:
-        detail = f"{filter_.name}:in has {len(elements)} elements; at most {MAX_ELEMENTS} are accepted."
+    if len(elements) > filter_.most:
+        detail = f"{filter_.name}:in has {len(elements)} elements; at most {filter_.most} are accepted."
         raise parameter_error("invalid_filter_list", filter_.name, detail)
     alternatives: list[Alternative] = []
     for position, element in enumerate(elements, start=1):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from app.errors import MAX_LISTED_ERRORS, ErrorCollector, ServiceError
-from app.query.fields import Resource
+from app.query.fields import Resource, filter_named, keyed_name
 
 LINK_PARAMETERS = ("offset", "cursor")
 """Parameters that the links to other pages add to those of the request."""
@@ -55,7 +55,7 @@ def parameter_error(code: str, parameter: str, detail: str) -> ServiceError:
 
 def unexpected_parameter(parameter: Parameter, resource: Resource) -> ServiceError:
     """The error of a parameter that the endpoint does not accept (docs/querying.md#errors)."""
-    if parameter.name in KNOWN_PARAMETERS or parameter.name in resource.filters:
+    if parameter.name in KNOWN_PARAMETERS or filter_named(resource.filters, parameter.name):
         detail = f"{printable(parameter.name)} is not available for this method on this path."
         return parameter_error("parameter_not_available", parameter.name, detail)
     filters = ", ".join(sorted(resource.filters)) or "none"
@@ -68,7 +68,7 @@ def check_visible(pairs: Iterable[tuple[str, str]], hidden: Collection[str]) -> 
     (docs/requests.md#confidentiality)."""
     for key, _ in pairs:
         name = Parameter.of(key, "").name
-        if name in hidden:
+        if name in hidden or keyed_name(name.partition(".")[0]) in hidden:
             detail = f"The filter {name} needs the scope contact.view."
             raise ServiceError("permission_denied", field=name, detail=detail)
 

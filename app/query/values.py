@@ -31,6 +31,7 @@ EXPECTED_VALUES = {
     "(YYYY-MM-DD)",
     FilterType.DATE: "a date (YYYY-MM-DD)",
     FilterType.DATETIME: "a date (YYYY-MM-DD) or a date and time (YYYY-MM-DDTHH:MM:SS)",
+    FilterType.LABEL: "a text that is not empty",
 }
 
 
@@ -44,6 +45,8 @@ def read_value(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alter
 
     There are none if no row can have the value. Raises ValueError for a value that is not of the filter's type.
     """
+    if not text and filter_.type is FilterType.LABEL:
+        raise ValueError("an empty label")
     if not text:
         return (IsNull(), Equals("")) if filter_.type in (FilterType.STRING, FilterType.EMAIL) else (IsNull(),)
     return _parse_single(text, filter_, zone)
@@ -91,7 +94,9 @@ def _parse_single(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Al
         return _within_64_bits(Equals(first) if first == last else Between(first, last))
     if filter_.type is FilterType.BOOLEAN and text.lower() in BOOLEANS:
         return (Equals(BOOLEANS[text.lower()]),)
-    if filter_.type is FilterType.STRING or (filter_.type is FilterType.ENUM and text in filter_.options):
+    if filter_.type in (FilterType.STRING, FilterType.LABEL) or (
+        filter_.type is FilterType.ENUM and text in filter_.options
+    ):
         return (Equals(text),) if _can_be_stored(text) else ()
     if filter_.type is FilterType.EMAIL:
         return tuple(map(Equals, address_forms(email_key(text)))) if _can_be_stored(text) else ()

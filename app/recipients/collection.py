@@ -17,7 +17,15 @@ from app.query import compile as compiled
 from app.query.conditions import FilterCondition, Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Shape, read_page
-from app.recipients.filters import EMAIL_KEY, STATE_FILTER, answered_by_indexes, in_states, states_of
+from app.recipients.filters import (
+    EMAIL_KEY,
+    PAGE_ORDER,
+    STATE_FILTER,
+    answered_by_indexes,
+    has_label,
+    in_states,
+    states_of,
+)
 from app.recipients.read import ANONYMOUS_RECIPIENT_SHAPE, FILTERS, PROPERTIES, RECIPIENT_SHAPE, Viewer
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
@@ -55,7 +63,7 @@ def _collected(shape: Shape) -> Shape:
     return replace(
         shape,
         resource=RECIPIENTS,
-        order=(Recipient.creation_time, Recipient.id),
+        order=PAGE_ORDER,
         filters={
             "email": EMAIL_KEY,
             "group_id": type_coerce(Recipient.group_id, BigInteger()),
@@ -80,8 +88,9 @@ def page_recipients(
         page = read_page(session, shape, query, account_filter)
     else:
         with planned_for_values(session):
-            formed, others = answered_by_indexes(session, account_id, query.conditions)
-            page = read_page(session, shape, replace(query, conditions=others), account_filter, *formed, *further)
+            formed, others, order = answered_by_indexes(session, account_id, query.conditions)
+            shape, query = replace(shape, order=order), replace(query, conditions=others)
+            page = read_page(session, shape, query, account_filter, *formed, *further)
     if viewer.sees_contacts:
         for item in page.items:
             if item.get("reason") is not None:
@@ -91,7 +100,7 @@ def page_recipients(
 
 Place = tuple[datetime, int]
 """Creation time and id of a recipient: where it is in the order of pages."""
-PLACE_COLUMNS: tuple[Any, ...] = (Recipient.creation_time, Recipient.id)
+PLACE_COLUMNS = PAGE_ORDER
 PART_SIZE = 1000
 
 
@@ -120,37 +129,39 @@ class MatchingRecipients:
     @property
     def conditions(self) -> list[ColumnElement[bool]]:
         """What they meet beside their state, for recipients that are known: without the help of an index."""
-        plain = compiled.where(Query(conditions=self.others), RECIPIENTS_SHAPE.filter_columns)
-        return [Recipient.account_id == self.account_id, *plain]
+        labels = [has_label(condition) for condition in self.others if condition.filter.type is FilterType.LABEL]
+        others = tuple(condition for condition in self.others if condition.filter.type is not FilterType.LABEL)
+        plain = compiled.where(Query(conditions=others), RECIPIENTS_SHAPE.filter_columns)
+        return [Recipient.account_id == self.account_id, *labels, *plain]
 
     def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
         """The next ones behind a place, with their creation time and id behind the columns."""
         with planned_for_values(session):
-            statement = self._select(session, columns, after).order_by(*PLACE_COLUMNS).limit(most)
-            return session.execute(statement).all()
+            statement, order = self._select(session, columns, after)
+            return session.execute(statement.order_by(*order).limit(most)).all()
 
     def newest_ones(
         self, session: Session, columns: Sequence[Any], most: int, *further: ColumnElement[bool]
     ) -> Sequence[Row[Any]]:
         """The newest ones that meet further conditions, too, from the newest on."""
         with planned_for_values(session):
-            statement = (
-                self._select(session, columns, None)
-                .where(*further)
-                .order_by(*(column.desc() for column in PLACE_COLUMNS))
-                .limit(most)
-            )
-            return session.execute(statement).all()
+            statement, order = self._select(session, columns, None)
+            newest = statement.where(*further).order_by(*(column.desc() for column in order))
+            return session.execute(newest.limit(most)).all()
 
     def count(self, session: Session, most: int) -> int:
         """How many they are; one more than `most` stands for more than that."""
         with planned_for_values(session):
-            some = self._select(session, (), None).limit(most + 1).subquery()
+            statement, _ = self._select(session, (), None)
+            some = statement.limit(most + 1).subquery()
             return session.scalar(select(func.count()).select_from(some)) or 0
 
-    def _select(self, session: Session, columns: Sequence[Any], after: Place | None) -> Select[Any]:
-        formed, others = answered_by_indexes(session, self.account_id, self.others)
-        place = (column.label(f"place_{number}") for number, column in enumerate(PLACE_COLUMNS))
+    def _select(
+        self, session: Session, columns: Sequence[Any], after: Place | None
+    ) -> tuple[Select[Any], tuple[Any, Any]]:
+        """The recipients behind the place, and the columns of their order."""
+        formed, others, order = answered_by_indexes(session, self.account_id, self.others)
+        place = (column.label(f"place_{number}") for number, column in enumerate(order))
         statement = select(*columns, *place).where(
             Recipient.account_id == self.account_id,
             in_states(session, self.account_id, self.states),
@@ -158,8 +169,10 @@ class MatchingRecipients:
             *compiled.where(Query(conditions=others), RECIPIENTS_SHAPE.filter_columns),
         )
         if after is not None:
-            statement = statement.where(tuple_(*PLACE_COLUMNS) > _place(after))
-        return statement if self.newest is None else statement.where(tuple_(*PLACE_COLUMNS) <= _place(self.newest))
+            statement = statement.where(tuple_(*order) > _place(after))
+        if self.newest is not None:
+            statement = statement.where(tuple_(*order) <= _place(self.newest))
+        return statement, order
 
 
 def parts_of(database: Database, matching: MatchingRecipients, columns: Sequence[Any]) -> Iterator[Sequence[Row[Any]]]:

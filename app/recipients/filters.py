@@ -6,20 +6,22 @@ are found by `by_index_or_order`. Conditions that no index answers are left to `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select, true
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from app.addresses import AccountAddress, address_forms
 from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order
-from app.db.models import QueueEntry, Recipient
+from app.db.models import QueueEntry, Recipient, RecipientLabel
 from app.query import compile as compiled
 from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
+from app.query.fields import FilterType
 from app.query.times import LAST_INSTANT
 from app.recipients.conditions import entry_in_state, settled_as
+from app.recipients.labels import metadata_label, tag_label
 from app.recipients.states import STATES_SHOWN_AS_QUEUED, UNSETTLED_STATES, RecipientState
 
 STATE_FILTER = "state"
@@ -36,6 +38,8 @@ INDEXED_COLUMNS: dict[str, tuple[Any, ColumnElement[bool]]] = {
     "send_time": (Recipient.sent_time, Recipient.sent_time.is_not(None)),
 }
 """Filter -> the first column of its index after the account, and the rows that the index has."""
+PAGE_ORDER: tuple[Any, Any] = (Recipient.creation_time, Recipient.id)
+LABEL_ORDER: tuple[Any, Any] = (RecipientLabel.creation_time, RecipientLabel.recipient_id)
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 """More than the clocks of two machines of an installation ever differ."""
 
@@ -69,20 +73,74 @@ def in_states(session: Session, account_id: int, states: Sequence[RecipientState
     )
 
 
-def answered_by_indexes(
-    session: Session, account_id: int, conditions: Sequence[FilterCondition]
-) -> tuple[list[ColumnElement[bool]], tuple[FilterCondition, ...]]:
-    """The conditions that an index answers, in the form that it needs, and the others."""
+class IndexedConditions(NamedTuple):
+    """Conditions on recipients: those that an index answers, in the form that it needs, and the others. `order` are the
+    columns that order a page: creation time and id, of the label if one is asked for, in whose index they follow. There
+    a condition on the time of creation is for the label, too."""
+
+    formed: list[ColumnElement[bool]]
+    others: tuple[FilterCondition, ...]
+    order: tuple[Any, Any]
+
+
+def answered_by_indexes(session: Session, account_id: int, conditions: Sequence[FilterCondition]) -> IndexedConditions:
+    """The conditions in the form in which indexes answer them."""
     formed: list[ColumnElement[bool]] = []
     others: list[FilterCondition] = []
+    order = PAGE_ORDER
     for condition in conditions:
         if condition.filter.name == STATE_FILTER:
             formed.append(in_states(session, account_id, states_of([condition])))
+        elif condition.filter.type is FilterType.LABEL:
+            if order is PAGE_ORDER and len(condition.alternatives) == 1:
+                formed += _has_row_of_label(account_id, condition)
+                order = LABEL_ORDER
+            else:
+                formed.append(_in_labels(session, account_id, condition))
         elif condition.op == "ne" or IsNull() in condition.alternatives or condition.filter.name not in INDEXED_COLUMNS:
             others.append(condition)
         else:
             formed.append(_indexed(session, account_id, condition))
-    return formed, tuple(others)
+    if order is LABEL_ORDER:
+        times = tuple(condition for condition in others if condition.filter.name == "creation_time")
+        columns: dict[str, Any] = {"creation_time": RecipientLabel.creation_time}
+        formed += compiled.where(Query(conditions=times), columns)
+    return IndexedConditions(formed, tuple(others), order)
+
+
+def _has_row_of_label(account_id: int, condition: FilterCondition) -> Iterator[ColumnElement[bool]]:
+    """The conditions that join recipients with the rows of one label, from which a page in their order is read."""
+    yield RecipientLabel.account_id == account_id
+    yield RecipientLabel.label == _labels_of(condition)[0]
+    yield RecipientLabel.recipient_id == Recipient.id
+
+
+def _in_labels(session: Session, account_id: int, condition: FilterCondition) -> ColumnElement[bool]:
+    """The condition on recipients that they have one of some labels: a few are looked up, as in `by_index_or_order`."""
+    account_rows = select(RecipientLabel.recipient_id.label("id")).where(RecipientLabel.account_id == account_id)
+    newest = account_rows.order_by(*(column.desc() for column in LABEL_ORDER))
+    selects = [newest.where(RecipientLabel.label == label) for label in _labels_of(condition)]
+    return (
+        by_ids_or_order(session, Recipient.id, has_label(condition), selects)
+        if len(selects) > 1
+        else has_label(condition)
+    )
+
+
+def has_label(condition: FilterCondition) -> ColumnElement[bool]:
+    """The condition of a filter by labels, for recipients that are known: without the help of an index."""
+    row: Any = aliased(RecipientLabel)
+    matches = exists().where(row.recipient_id == Recipient.id, row.label.in_(_labels_of(condition)))
+    return matches.correlate(Recipient)
+
+
+def _labels_of(condition: FilterCondition) -> list[str]:
+    """The labels of such a filter: tags, or an entry of the metadata."""
+    values = [str(alternative.value) for alternative in condition.alternatives if isinstance(alternative, Equals)]
+    if not condition.filter.is_keyed:
+        return [tag_label(tag) for tag in values]
+    _, _, key = condition.filter.name.partition(".")
+    return [metadata_label(key, value) for value in values]
 
 
 def _indexed(session: Session, account_id: int, condition: FilterCondition) -> ColumnElement[bool]:

@@ -18,10 +18,11 @@ from app.lists.paths import contact_path, list_path
 from app.messages.read import message_path
 from app.query.compile import count, page, split_page
 from app.query.conditions import Query
-from app.query.fields import Filter, FilterType, Resource
+from app.query.fields import Filter, FilterType, Resource, keyed_name
 from app.query.links import PageEnds, ends_beyond_end, is_beyond_end, page_ends, page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
 from app.recipients.conditions import CURRENT_ATTEMPTS, SHOWN_STATE
+from app.recipients.labels import METADATA, METADATA_KEY
 from app.recipients.redaction import Redaction
 from app.recipients.states import SHOWN_STATES, RecipientState
 
@@ -72,12 +73,17 @@ PROPERTIES = {
     "first_open_time": Property(Recipient.first_open_time, as_timestamp),
     "last_open_time": Property(Recipient.last_open_time, as_timestamp),
     "open_type": Property(Recipient.open_type),
+    "tags": Property(Recipient.tags),
+    "metadata": Property(Recipient.custom_metadata),
     "first_click_time": Property(Recipient.first_click_time, as_timestamp),
     "further_visits": Property(Recipient.further_visits),
     "complaint_time": Property(Recipient.complaint_time, as_timestamp),
     "content_purged_time": Property(_send_column("content_purged_time"), as_timestamp),
 }
 
+TAG_FILTER = "tag"
+METADATA_FILTER = keyed_name(METADATA)
+MAX_TAGS_OF_FILTER = 100
 FILTERS = {
     "uuid": Filter("uuid", FilterType.UUID),
     "email": Filter("email", FilterType.EMAIL),
@@ -86,8 +92,10 @@ FILTERS = {
     "state": Filter("state", FilterType.ENUM, SHOWN_STATES),
     "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
     "send_time": Filter("send_time", FilterType.TIMESTAMP),
+    TAG_FILTER: Filter(TAG_FILTER, FilterType.LABEL, operators=("", "in"), most=MAX_TAGS_OF_FILTER),
+    METADATA_FILTER: Filter(METADATA_FILTER, FilterType.LABEL, operators=("",), key=METADATA_KEY),
 }
-CONTACT_FILTERS = ("email", "mobile", "contact_id")
+CONTACT_FILTERS = ("email", "mobile", "contact_id", METADATA_FILTER)
 """Filters that tell whether somebody was written to."""
 
 
@@ -139,7 +147,7 @@ ANONYMOUS_RECIPIENT_SHAPE = replace(
     RECIPIENT_SHAPE,
     properties={
         **PROPERTIES,
-        **{name: Property(null()) for name in ("contact_id", "email", "mobile")},
+        **{name: Property(null()) for name in ("contact_id", "email", "mobile", "metadata")},
         "reason": Property(case((Recipient.state == RecipientState.FAILED, Recipient.reason))),
     },
     links=_links_without_contact,

@@ -43,6 +43,8 @@ class RecipientRow(NamedTuple):
     automation_id: int | None = None
     step_id: int | None = None
     """The step of the automation that sent the message; None if no automation sent it."""
+    tags: list[str] | None = None
+    custom_metadata: dict[str, str] | None = None
 
     def event(
         self,
@@ -70,6 +72,8 @@ class RecipientRow(NamedTuple):
             moment=moment,
             automation_id=self.automation_id,
             step_id=self.step_id,
+            tags=self.tags,
+            metadata=self.custom_metadata,
             **extra,
         )
 

@@ -15,14 +15,25 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, delete, func, select, tuple_, update
+from sqlalchemy import Select, delete, func, or_, select, tuple_, update
 
 from app.clock import now
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
 from app.db.expressions import between_ids, in_json
-from app.db.models import Attachment, DelayedPurge, PurgePosition, QueueEntry, Recipient, RecipientStep, Send, table_of
+from app.db.models import (
+    Attachment,
+    DelayedPurge,
+    PurgePosition,
+    QueueEntry,
+    Recipient,
+    RecipientLabel,
+    RecipientStep,
+    Send,
+    table_of,
+)
 from app.db.write_turns import WriteTurns
+from app.recipients.labels import METADATA_LABELS
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.retention.periods import Period, Stage, is_due, overdue
@@ -41,11 +52,20 @@ NO_CONTENT = {"subject": None, "body_html": None, "body_text": None}
 
 
 def empty_values(transaction: Transaction, recipient_ids: Collection[int]) -> None:
-    """Removes the wildcard values of the recipients; those without any are not written."""
+    """Removes the wildcard values and the metadata of the recipients; those without any are not written."""
     columns = table_of(Recipient).c
     chosen = in_json(columns.id, recipient_ids), between_ids(columns.id, recipient_ids)
-    statement = update(table_of(Recipient)).where(*chosen, columns["values"] != {})
-    transaction.connection().execute(statement.values({"values": {}}))
+    has_some = or_(columns["values"] != {}, columns.custom_metadata.is_not(None))
+    statement = update(table_of(Recipient)).where(*chosen, has_some)
+    transaction.connection().execute(statement.values({"values": {}, "custom_metadata": None}))
+    delete_metadata_labels(transaction, recipient_ids)
+
+
+def delete_metadata_labels(transaction: Transaction, recipient_ids: Collection[int]) -> None:
+    """Removes the labels by which recipients are found by their metadata. Their tags stay."""
+    columns = table_of(RecipientLabel).c
+    chosen = in_json(columns.recipient_id, recipient_ids), columns.label.startswith(METADATA_LABELS, autoescape=True)
+    transaction.connection().execute(delete(table_of(RecipientLabel)).where(*chosen))
 
 
 def delete_content(
@@ -63,7 +83,8 @@ def delete_content(
 def delete_sends(transaction: Transaction, send_ids: Collection[int], recipient_ids: Collection[int]) -> None:
     """Deletes sends with all of their recipients, timelines, attachments and links."""
     connection, sends = transaction.connection(), table_of(Send).c
-    for column in (table_of(RecipientStep).c.recipient_id, table_of(Recipient).c.id):
+    children = [table_of(model).c.recipient_id for model in (RecipientLabel, RecipientStep)]
+    for column in (*children, table_of(Recipient).c.id):
         chosen = in_json(column, recipient_ids), between_ids(column, recipient_ids)
         connection.execute(delete(column.table).where(*chosen))
     connection.execute(delete(table_of(Send)).where(in_json(sends.id, send_ids)))

@@ -58,7 +58,7 @@ from blueprints.console.suppressions import removal_question
 
 COLUMNS = (
     *("uuid", "creation_time", "type", "email", "mobile", "state", "reason", "group_id", "message_id", "list_id"),
-    *("contact_id", "attempts", "send_time", "first_open_time", "first_click_time"),
+    *("contact_id", "attempts", "send_time", "first_open_time", "first_click_time", "tags", "metadata"),
 )
 
 
@@ -206,3 +206,8 @@ def _facts(session: ReadSession, recipient: Recipient, viewer: Viewer) -> Iterat
     ):
         if moment is not None:
             yield Fact(name, time(moment))
+    for tag in recipient.tags or ():
+        yield Fact("Tag", tag)
+    if viewer.sees_contacts:
+        for key, value in (recipient.custom_metadata or {}).items():
+            yield Fact(f"Metadata {key}", value)

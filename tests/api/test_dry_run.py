@@ -70,6 +70,7 @@ def test_nothing_is_stored_and_no_event_and_no_group_arises(sends: SendsApi) -> 
 def test_it_shows_what_all_recipients_have_in_common(sends: SendsApi) -> None:
     copied = f"copy@{sends.tenant.domain}"
     body = sends.email(bcc_address=copied, reply_to="reply@acme.example", priority="high", track_clicks=False)
+    body["tags"] = [" login"]
     report = run(sends, body)
     del report["_embedded"]
     assert report == {
@@ -87,9 +88,16 @@ def test_it_shows_what_all_recipients_have_in_common(sends: SendsApi) -> None:
         "track_opens": True,
         "track_clicks": False,
         "send_at": None,
+        "tags": ["login"],
         "invalid_markup": [],
         "_links": {"self": {"href": SENDS}},
     }
+
+
+def test_each_recipient_has_its_metadata(sends: SendsApi) -> None:
+    people = [{"email": new_email(), "metadata": {"seat": "7A"}}, {"email": new_email()}]
+    reports = recipients(sends, sends.email(metadata={"order": "1"}, recipients=people))
+    assert [report["metadata"] for report in reports] == [{"order": "1", "seat": "7A"}, {"order": "1"}]
 
 
 def test_it_names_the_group_that_exists(sends: SendsApi) -> None:

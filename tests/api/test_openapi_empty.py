@@ -55,7 +55,7 @@ def test_an_empty_parameter_is_refused_where_the_description_forbids_it(
             if not allowed:
                 tried.add(name)
     assert wrong == []
-    assert tried == {"limit", "offset", "cursor", "fields", "_tz", "expand"}
+    assert tried == {"limit", "offset", "cursor", "fields", "_tz", "expand", "tag"}
 
 
 def bodies(estate: Estate) -> Iterator[tuple[str, str, dict[str, Any]]]:

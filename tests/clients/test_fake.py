@@ -53,6 +53,8 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
     sent = client.sends.create(
         **mail, recipients=[{"email": email}, {"contact_id": contact.id}, {"contact_id": 1 << 60}]
     )
+    labels: dict[str, Any] = {"tags": ["receipt"], "metadata": {"shop": "berlin", "order": "0"}}
+    own = {"metadata": {"order": run}}
     states = [client.sends.wait(send_uuid, timeout=180).state for send_uuid in sent.uuids]
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     later = client.sends.create(**mail, recipients=[{"email": email}, {"email": other}], send_at=tomorrow)
@@ -94,6 +96,10 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
         "cancel all": client.sends.cancel_many,
         "too late": lambda: client.sends.cancel(sent.uuids[0]),
         "dry run": lambda: {**client.sends.dry_run(**mail, recipients=[{"email": email}])}.keys() - {"_links"},
+        "tagged": lambda: len(client.sends.create(**mail, **labels, recipients=[{"email": email, **own}]).uuids),
+        "by tag": lambda: client.sends.list(tag=any_of("receipt", "none")).first(),
+        "by metadata": lambda: client.sends.list(filters={"metadata.order": run}).first(),
+        "by other metadata": lambda: client.sends.list(filters={"metadata.order": "0"}).count(),
         "unknown": lambda: client.sends.get(str(uuid.uuid4())),
         "delete": lambda: client.contacts.delete_many(list_id, [contact.id, 1 << 60]),
         "gone": lambda: client.contacts.get(list_id, contact.id),

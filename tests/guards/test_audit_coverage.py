@@ -29,7 +29,10 @@ NOT_AUDITED_TABLES = {
     "account_hosts": "follow from the hosts of domains",
     **dict.fromkeys(("automation_runs", "automation_passed_steps", "trigger_firings"), "what automations do"),
     **dict.fromkeys(
-        ("sends", "recipients", "recipient_steps", "send_queue", "send_links", "attachments", "transactional_groups"),
+        (
+            *("sends", "recipients", "recipient_labels", "recipient_steps", "send_queue", "send_links", "attachments"),
+            "transactional_groups",
+        ),
         "traffic",
     ),
     **dict.fromkeys(("contacts", "unsubscribers", "blocked_addresses", "soft_bounces"), "recorded by their acts"),

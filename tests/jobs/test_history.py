@@ -14,9 +14,10 @@ from sqlalchemy import ExceptionContext, delete, event, func, select, text
 
 from app.clock import now
 from app.db import history_ranges
+from app.db.bulk import insert_rows
 from app.db.counters import GROUP_COUNTS, count
 from app.db.history_ranges import RANGES_AHEAD, SPAN
-from app.db.models import GroupCount, QueueEntry, Recipient, RecipientStep, Send
+from app.db.models import GroupCount, QueueEntry, Recipient, RecipientLabel, RecipientStep, Send
 from app.errors import ServiceError
 from app.maintenance import history, sweeps
 from app.maintenance.history import drop_month, stored_months
@@ -57,7 +58,7 @@ def on_postgresql(services_on_postgresql: Alone) -> Alone:
 def emptied(parts: Alone) -> Alone:
     """The services with an empty history."""
     with parts.services.database.write() as transaction:
-        for model in (QueueEntry, RecipientStep, Recipient, Send, GroupCount):
+        for model in (QueueEntry, RecipientStep, RecipientLabel, Recipient, Send, GroupCount):
             transaction.execute(delete(model))
     return parts
 
@@ -183,6 +184,18 @@ def test_the_sends_of_a_dropped_month_are_cleaned(parts: Alone) -> None:
     drop_month(parts.services, "2026-01")
     sweeps.clean(parts.services)
     assert ids_of(parts, Send.id) == sends[1:]
+
+
+def test_the_labels_of_a_dropped_month_are_cleaned(parts: Alone) -> None:
+    """On PostgreSQL they are in no range, and no foreign key deletes them."""
+    recipients = add_months(parts)
+    with parts.services.database.write() as transaction:
+        shared = {"account_id": parts.tenant.id, "creation_time": now()}
+        rows = [{"recipient_id": each, "label": label} for each in recipients for label in ("tag:a", "tag:b")]
+        insert_rows(transaction, RecipientLabel, rows, shared)
+    drop_month(parts.services, "2026-01")
+    sweeps.clean(parts.services)
+    assert ids_of(parts, RecipientLabel.recipient_id) == [each for each in recipients[1:] for _ in range(2)]
 
 
 def test_a_dropped_recipient_is_unknown_to_the_api(parts: Alone) -> None:

@@ -197,6 +197,9 @@ FILTERS: dict[str, tuple[str, ...]] = {
             "send_time=2030-01-01",
         ),
         *("uuid=0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10", "uuid:in=0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"),
+        *("tag=frequent", "tag=t7", "tag=nobody", "tag:in=t7,nobody", "tag:in=frequent,t7", "tag=frequent&tag=t7"),
+        *("tag=nobody&state=bounced", "tag=frequent&creation_time:in=2030-01-01..", "tag=frequent&limit=2&offset=600"),
+        *("metadata.order=nobody", "tag=t7&metadata.order=nobody"),
         *("email=p7@example.com&state=bounced", "group_id=1&state=failed", "list_id=1&creation_time:in=2030-01-01.."),
     ),
     "/v1/lists": (

@@ -63,16 +63,18 @@ RUNS = {
 }
 AUDIT = {"account_id": "1 + n % 100", "object_id": "n", "address_digest": "CASE n % 100 WHEN 0 THEN 'd' || n END"}
 BULK_ACTIONS = {"state": "'done'", "end_time": "{moment}", "due_time": "{moment}", "creation_time": "{moment}"}
+LABELS = {"label": "CASE n % 2 WHEN 0 THEN 'tag:frequent' ELSE 'tag:t' || n END"}
 CAPTURED = {"simulates": "'open'", "simulate_time": "CASE n % 1000 WHEN 0 THEN {moment} END"}
 EXPRESSIONS = {
     **{"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS, "automation_runs": RUNS},
     "bulk_actions": BULK_ACTIONS,
     "captured_messages": CAPTURED,
+    "recipient_labels": LABELS,
     "audit_entries": AUDIT,
     "message_versions": {"message_id": "CASE n WHEN 1 THEN 2 ELSE n END"},
 }
 ACCOUNT_TABLES = {
-    *("contacts", "recipients", "sends", "recipient_steps"),
+    *("contacts", "recipients", "sends", "recipient_steps", "recipient_labels"),
     *("automation_runs", "automation_passed_steps"),
 }
 REFERENCES = {"webhooks.id": "1", "domains.id": "1", "automations.id": "1", "automation_versions.id": "1"}

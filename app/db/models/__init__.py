@@ -30,7 +30,7 @@ from app.db.models.installation import (
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message, MessageVersion
 from app.db.models.send_queue import QueueEntry, SendPause
-from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
+from app.db.models.sends import Attachment, Recipient, RecipientLabel, RecipientStep, Send, SendLink
 from app.db.models.transports import RelayRefusal, Route, RoutingVersion, Transport, TransportAccount
 from app.db.models.webhooks import Event, EventRotation, Webhook, WebhookAttempt, WebhookSecret
 
@@ -78,6 +78,7 @@ __all__ = [
     "PurgePosition",
     "QueueEntry",
     "Recipient",
+    "RecipientLabel",
     "RecipientStep",
     "RelayRefusal",
     "Remains",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, LargeBinary, UniqueConstraint, false, text
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, LargeBinary, String, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity, Impersonal, personal
+from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, personal
 from app.db.types import BigId, Json
 
 STORAGE_OF_SENDS = {"autovacuum_vacuum_scale_factor": 0, "autovacuum_vacuum_threshold": 20_000}
@@ -202,6 +202,32 @@ class Recipient(Base):
     """Number of parts of a text message."""
     gateway_id: Mapped[str | None] = mapped_column(info=personal("recipients"))
     """The gateway's id of a text message, which its receipts contain."""
+    tags: Mapped[list[str] | None] = mapped_column(Json, info=IMPERSONAL)
+    """Those of its send (docs/tags.md)."""
+    custom_metadata: Mapped[dict[str, str] | None] = mapped_column(Json, info=personal("recipients"))
+    """What the API calls `metadata`: that of the send, in which that of the recipient replaces values."""
+
+
+class RecipientLabel(Base):
+    """A tag or an entry of the metadata of a recipient, by which its filter finds the recipient in the order of pages
+    (docs/tags.md). A recipient without any has no row here.
+
+    One table on PostgreSQL, too, and not in ranges as the recipients are: a page of a label reads one index. The labels
+    of recipients that were dropped with their range are deleted by the hourly cleaning, and find nothing until then.
+    """
+
+    __tablename__ = "recipient_labels"
+    __table_args__: Any = (
+        Index("ix_recipient_labels_page", "account_id", "label", "creation_time", "recipient_id"),
+        ForeignKeyConstraint(["recipient_id"], ["recipients.id"], ondelete="CASCADE").ddl_if(dialect="sqlite"),
+    )
+
+    recipient_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    label: Mapped[str] = mapped_column(String, primary_key=True, info=personal("recipients"))
+    """As `app.recipients.labels` writes it."""
+    account_id: Mapped[AccountId]
+    creation_time: Mapped[datetime]
+    """That of the recipient."""
 
 
 class Attachment(Base):

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from app.content.limits import MAX_VALUE_LENGTH
+from app.recipients.labels import MAX_METADATA_ENTRIES, METADATA
 from app.sends.limits import MAX_RECIPIENTS
 
 MessageType = Literal["email", "sms"]
@@ -36,6 +37,7 @@ class RecipientDraft:
     mobile: str | None
     values: Mapping[str, str]
     attachments: tuple[AttachmentDraft, ...] = ()
+    metadata: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,13 @@ class SendDraft:
     """Names of wildcard values that are stored encrypted, in lower case and without `#`."""
     recipients: tuple[RecipientDraft, ...]
     attachments: tuple[AttachmentDraft, ...]
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] | None = None
+    """What all recipients have, unless their own replaces it."""
+
+    def metadata_of(self, recipient: RecipientDraft) -> dict[str, str] | None:
+        """The metadata of a recipient, in which its own replaces that of the send; None without any."""
+        return {**(self.metadata or {}), **(recipient.metadata or {})} or None
 
 
 EMAIL_ONLY = (
@@ -210,6 +219,18 @@ def secret_value_errors(
         elif key not in value_names:
             yield Violation(path, "invalid_string", f"No recipient has a value with the name {name}.")
         seen.add(key)
+
+
+def metadata_errors(shared: Mapping[str, str] | None, recipients: Sequence[RecipientDraft]) -> Iterator[Violation]:
+    """A recipient has no more entries together with those of the send than an object may have (docs/tags.md)."""
+    for index, recipient in enumerate(recipients):
+        count = len({*(shared or ()), *recipient.metadata}) if recipient.metadata else 0
+        if count > MAX_METADATA_ENTRIES:
+            detail = (
+                f"metadata: with that of the send, the recipient would have {count} keys; at most "
+                f"{MAX_METADATA_ENTRIES} are accepted."
+            )
+            yield Violation(("recipients", index, METADATA), "too_long", detail)
 
 
 def attachment_errors(

@@ -16,10 +16,11 @@ from app.content.attachments import new_content_id
 from app.db.bulk import ChildRows, CompanionRows, draw_ids, insert_at_commit, insert_rows, insert_with_children
 from app.db.database import Transaction
 from app.db.engine import release_after
-from app.db.models import Attachment, QueueEntry, Recipient, Send, SendLink
+from app.db.models import Attachment, QueueEntry, Recipient, RecipientLabel, Send, SendLink
 from app.ids import new_uuid
 from app.infrastructure import metrics
 from app.lists.fields import ListSpec
+from app.recipients.labels import labels
 from app.recipients.states import FailReason, RecipientState
 from app.sends.accept.content import Content
 from app.sends.accept.draft import AttachmentDraft, MessageType, Priority, RecipientDraft, SendDraft
@@ -64,6 +65,9 @@ def recipient_rows(draft: SendDraft, named: NamedContacts) -> list[dict[str, Any
                 "values": without_secrets(recipient.values, draft.secret_values),
             }
         )
+    if draft.metadata or any(recipient.metadata for recipient in draft.recipients):
+        for row, recipient in zip(rows, draft.recipients, strict=True):
+            row["custom_metadata"] = draft.metadata_of(recipient)
     return rows
 
 
@@ -90,6 +94,7 @@ def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted: d
         "creation_time": accepted.replace(microsecond=0),
         "attempts": 0,
         "open_type": OPEN_TYPES[draft.type],
+        **({"tags": list(draft.tags)} if draft.tags else {}),
     }
 
 
@@ -189,7 +194,8 @@ def write_send(
     group_id = group.id or create_group(
         transaction, account_id, draft.type, group.name, recipients=count, send_time=creation_time
     )
-    has_own = any(recipient.attachments for recipient in draft.recipients)
+    has_labels = bool(draft.tags) or "custom_metadata" in rows[0]
+    has_own = has_labels or any(recipient.attachments for recipient in draft.recipients)
     if has_own or secret_values:
         ids = draw_ids(transaction, Recipient, count)
         rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
@@ -205,6 +211,8 @@ def write_send(
         send_id = insert_with_children(transaction, Send, send, families)
         _insert_attachments(transaction, _attachment_rows(account_id, send_id, draft, rows))
         insert_rows(transaction, QueueEntry, _entries_with_secrets(rows, secret_values), entries)
+        label_columns = {"account_id": account_id, "creation_time": creation_time}
+        insert_rows(transaction, RecipientLabel, _label_rows(draft, rows) if has_labels else (), label_columns)
     else:
         insert_at_commit(transaction, Send, send, families)
     if group.id is not None:
@@ -254,6 +262,14 @@ def _entries_with_secrets(rows: Sequence[dict[str, Any]], secret_values: Sequenc
     """The own columns of queue entries; none for a send without secret values, whose entries are companions."""
     pairs = zip(rows, secret_values, strict=True) if secret_values else ()
     return [{"recipient_id": row["id"], "secret_values": stored} for row, stored in pairs]
+
+
+def _label_rows(draft: SendDraft, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"recipient_id": row["id"], "label": label}
+        for row in rows
+        for label in labels(draft.tags, row.get("custom_metadata"))
+    ]
 
 
 def _insert_attachments(transaction: Transaction, attachments: list[dict[str, Any]]) -> None:

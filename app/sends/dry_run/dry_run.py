@@ -38,7 +38,10 @@ def dry_run(services: Services, request: SendRequest) -> dict[str, Any]:
         group = find_group(check, services.settings.max_groups, only_reading=True)
         valid = check_rules(check, request.saved_message, group)
         recipients = prepare(session, check, valid, request.request_id)
-    recipient_forecasts = [_recipient(forecast) for forecast in forecasts(services.settings, recipients)]
+    recipient_forecasts = [
+        _recipient(forecast, valid.draft.metadata_of(recipient))
+        for forecast, recipient in zip(forecasts(services.settings, recipients), valid.draft.recipients, strict=True)
+    ]
     return {**_send(valid), "_embedded": {"recipients": recipient_forecasts}}
 
 
@@ -60,6 +63,7 @@ def _send(valid: ValidSend) -> dict[str, Any]:
         "track_opens": valid.tracking.opens,
         "track_clicks": valid.tracking.clicks,
         "send_at": timestamp(draft.send_at) if draft.send_at else None,
+        "tags": list(draft.tags) or None,
         "invalid_markup": list(invalid_markup(valid.content)),
     }
 
@@ -72,7 +76,7 @@ def invalid_markup(content: Content) -> Iterator[dict[str, Any]]:
             yield {"field": field, "line": invalid.line, "marker": invalid.marker}
 
 
-def _recipient(forecast: Forecast) -> dict[str, Any]:
+def _recipient(forecast: Forecast, metadata: Mapping[str, str] | None) -> dict[str, Any]:
     recipient = forecast.planned.recipient
     is_email = recipient.compiled.send.type == "email"
     rendered = forecast.masked.rendered if forecast.masked else None
@@ -92,6 +96,7 @@ def _recipient(forecast: Forecast) -> dict[str, Any]:
         "encoding": None,
         "segments": None,
         **forecast.sms,
+        "metadata": metadata,
         "wildcards_without_value": [wildcard._asdict() for wildcard in forecast.unfilled],
     }
 

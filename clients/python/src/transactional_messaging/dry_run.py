@@ -49,6 +49,7 @@ class Forecast(Resource):
     size = Property[int | None]()
     encoding = Property[Literal["gsm", "ucs2"] | None]()
     segments = Property[int | None]()
+    metadata = Property[dict[str, str] | None]()
     wildcards_without_value = NestedList(WildcardWithoutValue)
 
 
@@ -69,6 +70,7 @@ class DryRun(Resource):
     track_opens = Property[bool]()
     track_clicks = Property[bool]()
     send_at = OptionalTime()
+    tags = Property[list[str] | None]()
     invalid_markup = NestedList(InvalidMarkup)
 
     @property

@@ -30,6 +30,8 @@ class Event(Resource):
     step_id = Property[int | None]()
     email = Property[str | None]()
     mobile = Property[str | None]()
+    tags = Property[list[str] | None]()
+    metadata = Property[dict[str, str] | None]()
     bounce_reason = Property[str | None]()
     bounce_string = Property[str | None]()
     is_temporary_bounce = Property[bool | None]()

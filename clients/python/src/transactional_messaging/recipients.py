@@ -32,6 +32,8 @@ class Recipient(Resource):
     first_open_time = OptionalTime()
     last_open_time = OptionalTime()
     open_type = Property[OpenType]()
+    tags = Property[list[str] | None]()
+    metadata = Property[dict[str, str] | None]()
     first_click_time = OptionalTime()
     further_visits = Property[int]()
     complaint_time = OptionalTime()

@@ -45,6 +45,8 @@ class SendBody(TypedDict, total=False):
     track_clicks: bool | None
     secret_values: Sequence[str] | None
     attachments: Sequence[AttachmentSource] | None
+    tags: Sequence[str] | None
+    metadata: Mapping[str, str | None] | None
 
 
 class AcceptedSend(Resource):
@@ -85,6 +87,7 @@ class RecipientQuery(PageQuery, total=False):
     state: Filter
     creation_time: Filter
     send_time: Filter
+    tag: Filter
 
 
 class OneRecipient(TypedDict, total=False):
@@ -109,6 +112,7 @@ class CancelQuery(TypedDict, total=False):
     state: Filter
     creation_time: Filter
     send_time: Filter
+    tag: Filter
 
 
 class Sends(Part):
@@ -117,9 +121,9 @@ class Sends(Part):
     def create(self, *, idempotency_key: str | None = None, **send: Unpack[SendBody]) -> AcceptedSend:
         """Sends an email or sms to up to 100 recipients; the answer comes before anything is sent.
 
-        A recipient is a mapping with `email`, `mobile` or `contact_id`, `attachments` of its own if it has any, and the
-        values of wildcards. A key of your own, such as `invoice-4711`, also holds when your process ends in between:
-        within 24 hours the same key with the same send does nothing twice.
+        A recipient is a mapping with `email`, `mobile` or `contact_id`, `attachments` and `metadata` of its own if it
+        has any, and the values of wildcards. A key of your own, such as `invoice-4711`, also holds when your process
+        ends in between: within 24 hours the same key with the same send does nothing twice.
         """
         return AcceptedSend(self._caller.post("/transactional-sends", send_json(send), (), idempotency_key))
 
@@ -131,7 +135,8 @@ class Sends(Part):
     def list(
         self, *, filters: Mapping[str, Filter] | None = None, **query: Unpack[RecipientQuery]
     ) -> Collection[Recipient]:
-        """The recipients of all sends, as in `list(email="ann@example.com", state="bounced")`."""
+        """The recipients of all sends, as in `list(email="ann@example.com", state="bounced")`; by their metadata with
+        `filters`, as in `list(filters={"metadata.order": "4711"})`."""
         path, read = "/transactional-sends", items_of("recipients", Recipient)
         return Collection(self._caller, path, pairs(query, filters), read)
 

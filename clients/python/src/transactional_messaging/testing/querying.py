@@ -53,6 +53,11 @@ def _matches(item: Item, parameter: str, wanted: str) -> bool:
     name, _, operator = parameter.partition(":")
     if name in OTHERS:
         return True
+    if name == "tag" and "tags" in item:
+        tags = item["tags"] or ()
+        return any(one.replace("\\,", ",") in tags for one in COMMA.split(wanted)) if operator else wanted in tags
+    if name.startswith("metadata.") and "metadata" in item:
+        return (item["metadata"] or {}).get(name.partition(".")[2]) == wanted
     value: Any = item
     for part in name.split("."):
         if not isinstance(value, dict) or part not in value:

@@ -16,6 +16,13 @@ CANCELLABLE = ("scheduled", "queued")
 TEXTS = ("subject", "body_html", "body_text")
 
 
+def _metadata(body: Json, recipient: Json) -> dict[str, str] | None:
+    """That of the send, in which that of the recipient replaces values; an object, unlike the value of a wildcard."""
+    given = [body.get("metadata"), recipient.get("metadata")]
+    objects = [one for one in given if isinstance(one, dict)]
+    return {key: value for one in objects for key, value in one.items() if value is not None} or None
+
+
 class SendRequests:
     """`/v1/transactional-sends`"""
 
@@ -103,7 +110,11 @@ class SendRequests:
         address = contact[own] if contact else recipient.get(own)
         texts = {name: body[name] if body.get(name) is not None else stored.get(name) for name in TEXTS}
         files = [*(body.get("attachments") or ()), *(recipient.get("attachments") or ())]
-        values = {name: value for name, value in recipient.items() if name not in (*DESTINATIONS, "attachments")}
+        values = {
+            name: value
+            for name, value in recipient.items()
+            if name not in (*DESTINATIONS, "attachments") and not isinstance(value, dict)
+        }
         missing = "contact_id" in recipient and contact is None
         send_at = later(body.get("send_at"))
         return SentMessage(
@@ -120,6 +131,8 @@ class SendRequests:
             values=values,
             attachments=decoded(files),
             request=body,
+            tags=[tag.strip() for tag in body.get("tags") or ()] or None,
+            metadata=_metadata(body, recipient),
             state="scheduled" if send_at else "failed" if missing else "delivered" if type_ == "email" else "sent",
             reason="invalid_contact_id" if missing and not send_at else None,
             send_at=send_at,
@@ -143,9 +156,14 @@ class SendRequests:
         texts = {name: body.get(name) or stored.get(name) for name in TEXTS}
         nothing = dict.fromkeys(("reason", "detail", "contact_id", "email", "mobile", "size", "encoding", "segments"))
         rest = {"outcome": "send", "creates_contact": False, "headers": [], "wildcards_without_value": []}
-        own = [{name: recipient.get(name) for name in DESTINATIONS} for recipient in body["recipients"]]
+        own = [
+            {**{name: recipient.get(name) for name in DESTINATIONS}, "metadata": _metadata(body, recipient)}
+            for recipient in body["recipients"]
+        ]
         recipients = [{**nothing, **rest, **texts, **destination} for destination in own]
-        given = {name: value for name, value in body.items() if name not in ("recipients", "attachments", *TEXTS)}
+        given = {
+            name: value for name, value in body.items() if name not in ("recipients", "attachments", "metadata", *TEXTS)
+        }
         names = (
             "send_at",
             "list_id",
@@ -156,6 +174,7 @@ class SendRequests:
             "from_address",
             "reply_to",
             "bcc_address",
+            "tags",
         )
         defaults = {"priority": "normal", "include_unsubscribed": False, "track_opens": True, "track_clicks": True}
         whole = {**dict.fromkeys(names), **defaults, **given, "type": type_, "invalid_markup": []}

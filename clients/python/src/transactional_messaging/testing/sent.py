@@ -43,6 +43,8 @@ class SentMessage:
     uuid: str = field(default_factory=lambda: str(uuids.uuid4()))
     time: str = field(default_factory=text_of_now)
     send_at: str | None = None
+    tags: list[str] | None = None
+    metadata: dict[str, str] | None = None
 
     def json(self, number: int) -> dict[str, Any]:
         """The recipient as the API shows it."""
@@ -67,6 +69,7 @@ class SentMessage:
             **{"attempts": 1, "creation_time": self.time, "send_at": self.send_at, "send_time": self.time},
             "further_visits": 0,
             "open_type": "sms" if self.type == "sms" else "not_opened",
+            **{"tags": self.tags, "metadata": self.metadata},
             "_links": {name: {"href": path} for name, path in links.items()},
         }
 

@@ -1,0 +1,48 @@
+"""Tags and metadata of recipients, and the labels by which they are found (docs/tags.md)."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+revision = "0104"
+down_revision = "0103"
+branch_labels = None
+depends_on = None
+
+phase = "expand"
+
+BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+JSON = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
+COLUMNS = ("tags", "custom_metadata")
+
+
+def upgrade() -> None:
+    """To this revision."""
+    for name in COLUMNS:
+        op.add_column("recipients", sa.Column(name, JSON))
+    op.create_table(
+        "recipient_labels",
+        sa.Column("recipient_id", BIG, nullable=False, autoincrement=False),
+        sa.Column("label", sa.String(), nullable=False),
+        sa.Column("account_id", BIG, nullable=False),
+        sa.Column("creation_time", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("recipient_id", "label", name=op.f("pk_recipient_labels")),
+        sa.ForeignKeyConstraint(
+            ["account_id"], ["accounts.id"], name=op.f("fk_recipient_labels_account_id"), ondelete="CASCADE"
+        ),
+        sa.ForeignKeyConstraint(
+            ["recipient_id"], ["recipients.id"], name=op.f("fk_recipient_labels_recipient_id"), ondelete="CASCADE"
+        ).ddl_if(dialect="sqlite"),
+    )
+    columns = ["account_id", "label", "creation_time", "recipient_id"]
+    op.create_index("ix_recipient_labels_page", "recipient_labels", columns)
+
+
+def downgrade() -> None:
+    """Back to the previous revision."""
+    op.drop_table("recipient_labels")
+    with op.batch_alter_table("recipients", recreate="never") as batch_op:
+        for name in COLUMNS:
+            batch_op.drop_column(name)

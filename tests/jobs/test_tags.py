@@ -1,0 +1,166 @@
+"""Tags and metadata reach events, exports and pages, and metadata goes with the content and with the person
+(docs/tags.md)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import delete, select
+
+from app.clock import now
+from app.db.models import QueueEntry, RecipientLabel
+from app.privacy.export import export_person
+from app.privacy.forget import forget
+from app.recipients.labels import metadata_label, tag_label
+from app.retention.periods import Period, Stage
+from app.retention.slices import purge
+from app.sends.delivery.drain import drain
+from app.sends.delivery.sender_worker import close_sender_worker
+from app.services import Services
+from tests.cli.conftest import Cli
+from tests.jobs.conftest import changed
+from tests.support.browser import signed_in
+from tests.support.client import SENDS, items
+from tests.support.rows import Rows
+from tests.support.sends import AcceptedSend, SendsApi
+from tests.support.tenants import Tenant, new_email
+from tests.unit.transports.mailserver import MailServer
+
+ORDER = {"order": "4711", "customer": "c-1"}
+DAY = timedelta(days=1)
+
+
+@dataclass
+class Shop:
+    """An account whose messages have labels, and the worker that sends them."""
+
+    sends: SendsApi
+    worker: Services
+
+    @property
+    def tenant(self) -> Tenant:
+        return self.sends.tenant
+
+    def receipt(self, *emails: str, **changes: Any) -> AcceptedSend:
+        """A receipt that was delivered."""
+        people = [{"email": email} for email in emails]
+        accepted = self.sends.send(
+            self.sends.email(**{"tags": ["receipt", "shop"], "metadata": ORDER, "recipients": people, **changes})
+        )
+        drain(self.worker)
+        return accepted
+
+    def seen(self, uuid: str) -> tuple[Any, Any]:
+        """Tags and metadata of a message."""
+        body = self.tenant.api.get(f"{SENDS}/{uuid}").get_json()
+        return body["tags"], body["metadata"]
+
+    def matches(self, query: str) -> list[str]:
+        """The uuids of the messages that a query finds, the newest first."""
+        return [item["uuid"] for item in items(self.tenant.api.get(f"{SENDS}?{query}"), "recipients")]
+
+    def labels(self) -> list[tuple[int, str]]:
+        """The rows of labels of the account."""
+        statement = select(RecipientLabel.recipient_id, RecipientLabel.label).filter_by(account_id=self.tenant.id)
+        with self.worker.database.read() as session:
+            rows = session.execute(statement.order_by(RecipientLabel.recipient_id, RecipientLabel.label)).all()
+        return [(row[0], row[1]) for row in rows]
+
+
+@pytest.fixture
+def shop(tenant: Tenant) -> Iterator[Shop]:
+    with tenant.services.database.write() as transaction:
+        transaction.execute(delete(QueueEntry))
+    with MailServer() as server:
+        worker = changed(tenant.services, email_transport_url=server.url())
+        yield Shop(SendsApi(tenant), worker)
+        close_sender_worker(worker)
+
+
+def test_events_have_the_tags_and_the_metadata(shop: Shop) -> None:
+    rows = Rows(shop.worker, shop.tenant.id)
+    rows.add_webhook()
+    shop.receipt(new_email())
+    shop.receipt(new_email(), tags=None, metadata=None)
+    events = [orjson.loads(payload) for payload in rows.payloads()]
+    first, second = (event for event in events if event["object"] == "recipient")
+    assert (first["event"], first["tags"], first["metadata"]) == ("sent", ["receipt", "shop"], ORDER)
+    assert {"tags", "metadata"}.isdisjoint(second)
+
+
+def test_they_are_exported_and_shown_to_operators(shop: Shop) -> None:
+    cli, email = Cli(shop.tenant.app), new_email()
+    accepted = shop.receipt(email, email)
+    shop.receipt(new_email(), tags=None, metadata=None)
+    text = cli.run("sends", "export", "-", "tag=receipt", "--account", shop.tenant.name).stdout
+    exported = list(csv.DictReader(io.StringIO(text)))
+    assert [row["uuid"] for row in exported] == accepted.uuids
+    assert {row["tags"] for row in exported} == {'["receipt","shop"]'}
+    assert [orjson.loads(row["metadata"]) for row in exported] == [ORDER, ORDER]
+    listed = cli.json("sends", "list", "metadata.order=4711", "--account", shop.tenant.name)
+    assert [row["uuid"] for row in listed] == accepted.uuids[::-1]
+    (uuid, _) = accepted.uuids
+    row = cli.json("sends", "show", uuid)
+    assert (row["tags"], row["metadata"]) == (["receipt", "shop"], ORDER)
+    assert "4711" in cli.text("sends", "show", uuid)
+
+
+def test_bulk_actions_select_by_tags_but_not_by_metadata(shop: Shop) -> None:
+    shop.receipt(new_email())
+    cli = Cli(shop.tenant.app)
+    retry = ("sends", "retry", "--dry-run", "--account", shop.tenant.name)
+    assert cli.json(*retry, "tag=receipt", "state=failed")["messages"] == 0
+    assert cli.refused(*retry, "metadata.order=4711") == (
+        "metadata.order: a bulk action cannot select by metadata, which may name somebody; select by a tag."
+    )
+
+
+def test_the_console_shows_the_metadata_to_those_who_see_contacts(shop: Shop) -> None:
+    (uuid,) = shop.receipt(new_email()).uuids
+    for level, sees in (("standard", True), ("report", False)):
+        browser = signed_in(shop.tenant, level)
+        page = browser.get(f"/console/messages/{uuid}").text
+        assert "receipt" in page
+        assert ("4711" in page) is sees
+        file = browser.get("/console/messages/all.csv?tag=receipt").text
+        assert "receipt" in file
+        assert ("4711" in file) is sees
+
+
+def test_metadata_is_purged_with_the_content_and_tags_stay(shop: Shop) -> None:
+    accepted = shop.receipt(new_email())
+    (recipient,) = accepted.recipients
+    purge(shop.worker, Stage.CONTENT, [Period(shop.tenant.id, DAY)], now() + 2 * DAY)
+    assert shop.seen(recipient.uuid) == (["receipt", "shop"], None)
+    assert shop.labels() == [(recipient.id, tag_label("receipt")), (recipient.id, tag_label("shop"))]
+    assert (shop.matches("tag=shop"), shop.matches("metadata.order=4711")) == ([recipient.uuid], [])
+
+
+def test_labels_are_purged_with_their_recipients(shop: Shop) -> None:
+    shop.receipt(new_email(), new_email())
+    purge(shop.worker, Stage.RECIPIENTS, [Period(shop.tenant.id, DAY)], now() + 2 * DAY)
+    assert (shop.labels(), shop.matches("tag=receipt")) == ([], [])
+
+
+def test_metadata_of_a_person_is_handed_out_and_forgotten(shop: Shop) -> None:
+    ann, bob = new_email(), new_email()
+    to_ann, to_bob = shop.receipt(ann, bob).recipients
+    pages = export_person(shop.worker, [shop.tenant.id], "email", ann)
+    assert pages is not None
+    handed_out = [row for _, place, rows in pages if place == "recipients" for row in rows]
+    assert [(row["tags"], row["custom_metadata"]) for row in handed_out] == [(["receipt", "shop"], ORDER)]
+    forget(shop.worker, [shop.tenant.id], "email", ann, wait=0)
+    assert shop.seen(to_ann.uuid) == (["receipt", "shop"], None)
+    assert shop.seen(to_bob.uuid) == (["receipt", "shop"], ORDER)
+    assert shop.matches("metadata.customer=c-1") == [to_bob.uuid]
+    assert shop.matches("tag=receipt") == [to_bob.uuid, to_ann.uuid]
+    tags = [tag_label("receipt"), tag_label("shop")]
+    metadata = sorted(metadata_label(*entry) for entry in ORDER.items())
+    assert shop.labels() == [*((to_ann.id, tag) for tag in tags), *((to_bob.id, label) for label in (*metadata, *tags))]
