@@ -20,6 +20,7 @@ from marshmallow.exceptions import SCHEMA
 from app.addresses import MESSAGE_TYPES
 from app.clock import INSTANT, now
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
+from app.content.mail_headers import MAX_HEADERS
 from app.errors import MAX_LISTED_ERRORS
 from app.names import LONGEST_NAME
 from app.recipients.labels import MAX_METADATA_ENTRIES, MAX_TAG_LENGTH, MAX_TAGS, METADATA
@@ -43,6 +44,7 @@ from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
 from schemas.fields import Array, Boolean, Email, Integer, Mobile, Name, Object, String, about
 from schemas.labels import Metadata, Tags
+from schemas.mail_headers import MailHeaders
 from schemas.responses import (
     OPTIONAL_METADATA,
     EnvelopeSchema,
@@ -338,6 +340,11 @@ class SendSchema(CodeSchema):
         about(
             f"an object of up to {MAX_METADATA_ENTRIES} strings, [metadata](tags.md#metadata) by which messages are "
             "found. A recipient may have its own"
+        )
+    )
+    headers = MailHeaders(
+        about(
+            f"an object of up to {MAX_HEADERS} [header fields](mail-headers.md) that each mail gets, such as `X-Order`"
         )
     )
 

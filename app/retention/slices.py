@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 #
 # What is erased is gone: nothing here can be undone. Counts of groups stay.
 
-NO_CONTENT = {"subject": None, "body_html": None, "body_text": None}
+NO_CONTENT = {"subject": None, "body_html": None, "body_text": None, "headers": None}
 """Columns of a send without its content. The blind copy's address stays, by which reports about the copy are known."""
 
 

@@ -54,7 +54,7 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
         **mail, recipients=[{"email": email}, {"contact_id": contact.id}, {"contact_id": 1 << 60}]
     )
     labels: dict[str, Any] = {"tags": ["receipt"], "metadata": {"shop": "berlin", "order": "0"}}
-    own = {"metadata": {"order": run}}
+    person_labels = {"metadata": {"order": run}}
     states = [client.sends.wait(send_uuid, timeout=180).state for send_uuid in sent.uuids]
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     later = client.sends.create(**mail, recipients=[{"email": email}, {"email": other}], send_at=tomorrow)
@@ -96,7 +96,9 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
         "cancel all": client.sends.cancel_many,
         "too late": lambda: client.sends.cancel(sent.uuids[0]),
         "dry run": lambda: {**client.sends.dry_run(**mail, recipients=[{"email": email}])}.keys() - {"_links"},
-        "tagged": lambda: len(client.sends.create(**mail, **labels, recipients=[{"email": email, **own}]).uuids),
+        "tagged": lambda: len(
+            client.sends.create(**mail, **labels, recipients=[{"email": email, **person_labels}]).uuids
+        ),
         "by tag": lambda: client.sends.list(tag=any_of("receipt", "none")).first(),
         "by metadata": lambda: client.sends.list(filters={"metadata.order": run}).first(),
         "by other metadata": lambda: client.sends.list(filters={"metadata.order": "0"}).count(),

@@ -68,6 +68,8 @@ class Send(Base):
     """Whether links that appear to contain a secret are tracked, too."""
     send_at: Mapped[datetime | None]
     """When it is to be sent; null: at once (docs/scheduling.md)."""
+    headers: Mapped[dict[str, str] | None] = mapped_column(Json, info=personal("recipients"))
+    """Header fields of the mails, which the request adds (docs/mail-headers.md)."""
     content_purged_time: Mapped[datetime | None]
     """When subject, bodies, attachments and the values of the recipients were purged, which are empty since."""
 

@@ -77,6 +77,9 @@ class SendDraft:
     metadata: Mapping[str, str] | None = None
     """What all recipients have, unless their own replaces it."""
 
+    headers: Mapping[str, str] | None = None
+    """Header fields of the mails."""
+
     def metadata_of(self, recipient: RecipientDraft) -> dict[str, str] | None:
         """The metadata of a recipient, in which its own replaces that of the send; None without any."""
         return {**(self.metadata or {}), **(recipient.metadata or {})} or None
@@ -85,7 +88,7 @@ class SendDraft:
 EMAIL_ONLY = (
     *("subject", "from_name", "reply_to", "bcc_address", "body_html"),
     *("recipient_data_html_encoded", "attachments"),
-    *("track_opens", "track_clicks"),
+    *("track_opens", "track_clicks", "headers"),
 )
 """Attributes of a send that an sms does not have (docs/sending.md#attributes)."""
 

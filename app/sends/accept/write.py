@@ -255,6 +255,7 @@ def send_columns(
         "track_opens": valid.tracking.opens,
         "track_clicks": valid.tracking.clicks,
         "track_secrets": valid.tracking.secret_links,
+        "headers": draft.headers or None,
     }
 
 

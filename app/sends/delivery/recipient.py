@@ -63,6 +63,8 @@ class SendContent:
     track_opens: bool
     track_clicks: bool
     track_secrets: bool
+    headers: Mapping[str, str] | None
+    """Header fields that the request adds to the mails."""
     time_zone: str
     """The account's time zone (docs/personalisation.md#time-zone)."""
     owner_confirmed: bool
@@ -286,6 +288,10 @@ class CompiledMessage:
     def _message_id_domain(self) -> str:
         return domain_of(self.send.from_address)
 
+    @cached_property
+    def _fixed_headers(self) -> bytes:
+        return mime.fixed_headers(self.send.headers) if self.send.headers else mime.FIXED_HEADERS
+
     # Compiled by the thread that needs it first, because other threads wait for the one that loads a batch.
 
     @cached_property
@@ -374,6 +380,7 @@ class CompiledMessage:
             message_id=f"{recipient.uuid}@{self._message_id_domain}",
             date=send.begin_time,
             unsubscribe=unsubscribe,
+            fixed=self._fixed_headers,
         )
         if len(content) > limit:
             raise _mail_too_large(limit)

@@ -19,6 +19,7 @@ from app.contacts.get_or_create import planned_contacts
 from app.contacts.row import ContactRow, hidden_by
 from app.content.attachments import new_content_id
 from app.content.invalid_markup import placeholder_of
+from app.content.mail_headers import is_accepted
 from app.db.models import Account
 from app.recipients.states import FailReason
 from app.sends.accept.draft import AttachmentDraft
@@ -289,4 +290,9 @@ def _headers(content: bytes) -> list[dict[str, str]]:
     head, _, _ = content.partition(b"\r\n\r\n")
     lines = head.decode("utf-8", "replace").replace("\r\n ", " ").replace("\r\n\t", " ").split("\r\n")
     pairs = (line.partition(": ") for line in lines)
-    return [{"name": name, "value": value} for name, _, value in pairs if name.lower() in SHOWN_HEADERS]
+    return [{"name": name, "value": value} for name, _, value in pairs if _is_shown(name.lower())]
+
+
+def _is_shown(name: str) -> bool:
+    """Whether it is one of `SHOWN_HEADERS`, or of those that the request adds."""
+    return name in SHOWN_HEADERS or is_accepted(name)

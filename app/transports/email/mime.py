@@ -11,7 +11,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import format_datetime
@@ -319,7 +319,17 @@ def _has_long_line(data: bytes) -> bool:
 
 __all__ = ["Attachment", "EncodedAttachment", "build", "encode_attachment"]
 
-FIXED_HEADERS = b"MIME-Version: 1.0\r\nAuto-Submitted: auto-generated\r\n"
+AUTO_SUBMITTED, AUTO_GENERATED = "Auto-Submitted", "auto-generated"
+MIME_VERSION = b"MIME-Version: 1.0\r\n"
+FIXED_HEADERS = MIME_VERSION + text_header(AUTO_SUBMITTED, AUTO_GENERATED)
+
+
+def fixed_headers(headers: Mapping[str, str]) -> bytes:
+    """The headers of every mail, followed by further ones. Of these, Auto-Submitted takes the place of the usual
+    one."""
+    fields = {name.lower(): text_header(name, text) for name, text in headers.items()}
+    auto_submitted = fields.pop(AUTO_SUBMITTED.lower(), text_header(AUTO_SUBMITTED, AUTO_GENERATED))
+    return b"".join([MIME_VERSION, auto_submitted, *fields.values()])
 
 
 def build(
@@ -335,13 +345,14 @@ def build(
     message_id: str,
     date: datetime,
     unsubscribe: tuple[str, str | None] | None = None,
+    fixed: bytes = FIXED_HEADERS,
 ) -> bytes:
     """The message with CRLF line ends, 7-bit except for addresses whose local part is not ASCII.
 
     The caller chooses `message_id` (with or without angle brackets), so that a retry keeps it. `date` is aware.
-    `unsubscribe` is the link of List-Unsubscribe and its mail address, if any. Text and HTML bodies are alternatives;
-    an attachment that the HTML refers to by `cid:` is related to the HTML, the others are mixed into the mail. A line
-    break in a name, an address or the subject becomes a space.
+    `unsubscribe` is the link of List-Unsubscribe and its mail address, if any; `fixed` are the `fixed_headers`. Text
+    and HTML bodies are alternatives; an attachment that the HTML refers to by `cid:` is related to the HTML, the others
+    are mixed into the mail. A line break in a name, an address or the subject becomes a space.
     """
     headers = [
         identifier_header("Message-ID", message_id),
@@ -349,7 +360,7 @@ def build(
         address_header("To", to),
         text_header("Subject", subject),
         unsubscribe_headers(*unsubscribe) if unsubscribe else b"",
-        FIXED_HEADERS,
+        fixed,
     ]
     # Boundaries depend on the message id: the same in a retry, and unpredictable to the author of the content.
     boundary = hashlib.sha256(message_id.encode()).hexdigest()[:32]

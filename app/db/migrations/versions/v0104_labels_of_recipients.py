@@ -1,4 +1,5 @@
-"""Tags and metadata of recipients, and the labels by which they are found (docs/tags.md)."""
+"""Tags and metadata of recipients, the labels by which they are found (docs/tags.md), and header fields of mails
+(docs/mail-headers.md)."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ def upgrade() -> None:
     """To this revision."""
     for name in COLUMNS:
         op.add_column("recipients", sa.Column(name, JSON))
+    op.add_column("sends", sa.Column("headers", JSON))
     op.create_table(
         "recipient_labels",
         sa.Column("recipient_id", BIG, nullable=False, autoincrement=False),
@@ -43,6 +45,8 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Back to the previous revision."""
     op.drop_table("recipient_labels")
+    with op.batch_alter_table("sends", recreate="never") as batch_op:
+        batch_op.drop_column("headers")
     with op.batch_alter_table("recipients", recreate="never") as batch_op:
         for name in COLUMNS:
             batch_op.drop_column(name)

@@ -47,6 +47,7 @@ class SendBody(TypedDict, total=False):
     attachments: Sequence[AttachmentSource] | None
     tags: Sequence[str] | None
     metadata: Mapping[str, str | None] | None
+    headers: Mapping[str, str | None] | None
 
 
 class AcceptedSend(Resource):

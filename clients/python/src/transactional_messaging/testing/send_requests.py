@@ -162,7 +162,9 @@ class SendRequests:
         ]
         recipients = [{**nothing, **rest, **texts, **destination} for destination in own]
         given = {
-            name: value for name, value in body.items() if name not in ("recipients", "attachments", "metadata", *TEXTS)
+            name: value
+            for name, value in body.items()
+            if name not in ("recipients", "attachments", "metadata", "headers", *TEXTS)
         }
         names = (
             "send_at",

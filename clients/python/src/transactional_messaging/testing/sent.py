@@ -17,7 +17,10 @@ MOST_RECIPIENTS = 100
 DESTINATIONS = ("contact_id", "email", "mobile")
 NAMES = frozenset(SendBody.__annotations__)
 EMAIL_ONLY = frozenset(
-    {"subject", "from_name", "reply_to", "bcc_address", "body_html", "recipient_data_html_encoded", "attachments"}
+    {
+        *("subject", "from_name", "reply_to", "bcc_address", "body_html", "recipient_data_html_encoded"),
+        *("attachments", "headers"),
+    }
 )
 
 
