@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 from app.db.bulk import Conflict, Shape, as_json, insert_new_rows, insert_of
 from app.db.database import Transaction
 from app.db.expressions import is_postgresql
-from app.db.models import AutomationStepCount, Base, ContactCount, GroupCount, HourlyCount, table_of
+from app.db.models import AutomationStepCount, Base, ContactCount, GroupCount, HourlyCount, TagCount, table_of
 from app.db.prepared import DriverStatement
 
 SLOTS = 16
@@ -34,20 +34,28 @@ Key = tuple[Any, ...]
 
 class Counters:
     """A kind of counters: its model has the columns of `key`, `slot`, `account_id`, times of which the `latest` counts,
-    and counters. `position` is its place in the fixed order."""
+    and counters. `position` is its place in the fixed order. A key is unique by itself, or `within_account`."""
 
-    def __init__(self, position: int, model: type[Base], *, key: tuple[str, ...], latest: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        position: int,
+        model: type[Base],
+        *,
+        key: tuple[str, ...],
+        latest: tuple[str, ...] = (),
+        within_account: bool = False,
+    ) -> None:
         self.position = position
         self.latest = latest
         self.model = model
         self.table = table_of(model)
         self.owner = ("account_id", *key)
         """The columns of a `Key`."""
-        self.unique = (*key, "slot")
+        self.unique = ("account_id", *key, "slot") if within_account else (*key, "slot")
         others = {"account_id", *self.unique, *latest}
         self.names = tuple(column.name for column in self.table.columns if column.name not in others)
         self.nothing = {**dict.fromkeys(latest), **dict.fromkeys(self.names, 0)}
-        self.shape = Shape(self.table, (), ("account_id", *self.unique, *latest, *self.names), ())
+        self.shape = Shape(self.table, (), (*self.owner, "slot", *latest, *self.names), ())
         sums = ((name, f"{self.table.name}.{name} + excluded.{name}") for name in self.names)
         newest = ((name, _later(f"{self.table.name}.{name}", f"excluded.{name}")) for name in latest)
         self.conflict = Conflict(self.unique, (*sums, *newest))
@@ -61,6 +69,7 @@ def _later(first_time: str, second_time: str) -> str:
 CONTACT_COUNTS = Counters(10, ContactCount, key=("list_id",))
 HOURLY_COUNTS = Counters(20, HourlyCount, key=("group_id", "hour"))
 GROUP_COUNTS = Counters(30, GroupCount, key=("group_id",), latest=("last_sent_time",))
+TAG_COUNTS = Counters(35, TagCount, key=("tag", "hour"), within_account=True)
 STEP_COUNTS = Counters(40, AutomationStepCount, key=("step_id", "result"))
 
 
@@ -76,11 +85,26 @@ def count(
 
 
 def count_in_group(
-    transaction: Transaction, account_id: int, group_id: int, moment: datetime, **increments: int
+    transaction: Transaction,
+    account_id: int,
+    group_id: int,
+    moment: datetime,
+    tags: Sequence[str] | None = None,
+    **increments: int,
 ) -> None:
-    """Adds to the counters of a group, by name, and to those of the hour of `moment`."""
+    """Adds to the counters of a group, by name, and to those of the hour of `moment`, also of each tag."""
     count(transaction, GROUP_COUNTS, account_id, (group_id,), **increments)
     count(transaction, HOURLY_COUNTS, account_id, (group_id, hour_of(moment)), **increments)
+    if tags:
+        count_tags(transaction, account_id, tags, moment, **increments)
+
+
+def count_tags(
+    transaction: Transaction, account_id: int, tags: Sequence[str], moment: datetime, **increments: int
+) -> None:
+    """Adds to the counters of each tag, by name, of the hour of `moment`."""
+    for tag in tags:
+        count(transaction, TAG_COUNTS, account_id, (tag, hour_of(moment)), **increments)
 
 
 def hour_of(moment: datetime) -> datetime:

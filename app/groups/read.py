@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import MESSAGE_TYPES
 from app.db.counters import hour_of
-from app.db.models import Group, HourlyCount
+from app.db.models import Group, HourlyCount, TagCount
 from app.db.models.groups import RESULT_COUNTERS
 from app.ids import existing
 from app.query.conditions import Query
@@ -87,24 +87,37 @@ NO_COUNTS: Counts = dict.fromkeys(COUNTERS, 0)
 
 
 def counts_by_hour(
-    session: Session, account_id: int | None, moment: datetime, last: int, *, group_id: int | None = None
+    session: Session,
+    account_id: int | None,
+    moment: datetime,
+    last: int,
+    *,
+    group_id: int | None = None,
+    tag: str | None = None,
 ) -> dict[datetime, Counts]:
-    """The counts of each of the `last` hours up to that of the moment, of one group or of all of the account; for
-    None of all accounts, which only operators may see."""
+    """The counts of each of the `last` hours up to that of the moment, of one group, of one tag, or of all groups of
+    the account; for None of all accounts, which only operators may see."""
     first = hour_of(moment) - timedelta(hours=last - 1)
-    counts = dict(_hours(session, account_id, first, group_id))
+    counts = dict(_hours(session, account_id, first, group_id, tag))
     return {hour: counts.get(hour, NO_COUNTS) for hour in (first + timedelta(hours=number) for number in range(last))}
 
 
 def counts_by_day(
-    session: Session, account_id: int, moment: datetime, last: int, *, zone: ZoneInfo, group_id: int | None = None
+    session: Session,
+    account_id: int,
+    moment: datetime,
+    last: int,
+    *,
+    zone: ZoneInfo,
+    group_id: int | None = None,
+    tag: str | None = None,
 ) -> dict[date, Counts]:
     """The counts of each of the `last` days in a time zone. An hour belongs to the day in which it begins."""
     today = moment.astimezone(zone).date()
     days = [today - timedelta(days=number) for number in reversed(range(last))]
     first = datetime.combine(days[0], time(), zone).astimezone(UTC)
     counts_of_days: dict[date, dict[str, int]] = defaultdict(lambda: dict(NO_COUNTS))
-    for hour, counts in _hours(session, account_id, first, group_id):
+    for hour, counts in _hours(session, account_id, first, group_id, tag):
         day_counts = counts_of_days[hour.astimezone(zone).date()]
         for name, count in counts.items():
             day_counts[name] += count
@@ -112,14 +125,17 @@ def counts_by_day(
 
 
 def _hours(
-    session: Session, account_id: int | None, first: datetime, group_id: int | None
+    session: Session, account_id: int | None, first: datetime, group_id: int | None, tag: str | None
 ) -> Iterable[tuple[datetime, Counts]]:
     """The hours since the first one in which anything was counted."""
-    sums = [cast(func.sum(getattr(HourlyCount, name)), BigInteger) for name in COUNTERS]
-    statement = select(HourlyCount.hour, *sums).where(HourlyCount.hour >= first)
+    model: Any = HourlyCount if tag is None else TagCount
+    sums = [cast(func.sum(getattr(model, name)), BigInteger) for name in COUNTERS]
+    statement = select(model.hour, *sums).where(model.hour >= first)
     if account_id is not None:
-        statement = statement.where(HourlyCount.account_id == account_id)
+        statement = statement.where(model.account_id == account_id)
     if group_id is not None:
-        statement = statement.where(HourlyCount.group_id == group_id)
-    for hour, *counts in session.execute(statement.group_by(HourlyCount.hour)):
+        statement = statement.where(model.group_id == group_id)
+    if tag is not None:
+        statement = statement.where(model.tag == tag)
+    for hour, *counts in session.execute(statement.group_by(model.hour)):
         yield hour, dict(zip(COUNTERS, counts, strict=True))

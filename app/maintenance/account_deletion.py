@@ -44,6 +44,7 @@ from app.db.models import (
     ReplyPart,
     Send,
     SoftBounces,
+    TagCount,
     TriggerFiring,
     Unsubscriber,
     Webhook,
@@ -189,6 +190,7 @@ def _parts(session: Session, account_id: int) -> Iterator[Part]:
 ACCOUNT_TABLES: tuple[tuple[Any, ...], ...] = (
     (CapturedMessage, "captured_messages", CapturedMessage.id),
     (HourlyCount, "others", HourlyCount.hour),
+    (TagCount, "others", TagCount.tag, TagCount.hour),
     (Unsubscriber, "unsubscribed", Unsubscriber.kind, Unsubscriber.address),
     (BlockedAddress, "blocked", BlockedAddress.kind, BlockedAddress.address),
     (SoftBounces, "others", SoftBounces.kind, SoftBounces.address),

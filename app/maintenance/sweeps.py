@@ -54,6 +54,7 @@ from app.db.models import (
     QueueEntry,
     Recipient,
     RelayRefusal,
+    TagCount,
     TriggerFiring,
     Webhook,
     WebhookAttempt,
@@ -328,7 +329,9 @@ def _clean(services: Services) -> None:
     _delete_older(services, DkimKey, DkimKey.retired_time, RETIRED_KEY_LIFETIME)
     _delete_older(services, ContactImport, ContactImport.last_modified_time, logs)
     _delete_older(services, BulkAction, BulkAction.end_time, logs)
-    _delete_older(services, HourlyCount, HourlyCount.hour, None if logs is None else logs + FIRST_DAY_MARGIN)
+    counts_since = None if logs is None else logs + FIRST_DAY_MARGIN
+    _delete_older(services, HourlyCount, HourlyCount.hour, counts_since)
+    _delete_older(services, TagCount, TagCount.hour, counts_since)
     _delete_older(services, AutomationRun, AutomationRun.end_time, logs, *MAY_ENTER_AGAIN)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, BACKOFF_RETENTION)
     _delete_older(services, RelayRefusal, RelayRefusal.last_time, BACKOFF_RETENTION)

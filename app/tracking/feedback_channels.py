@@ -4,7 +4,7 @@ and the effect of a request to unsubscribe (docs/unsubscribing.md)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -64,6 +64,8 @@ class UnsubscribeRequest:
     sender: str = ""
     """The name of the list, else that of the brand or of the account, for the page that confirms the request."""
     brand: Brand = Brand()
+    tags: Sequence[str] | None = None
+    """Those of the message."""
 
     @classmethod
     def of(cls, recipient: RecipientRow) -> UnsubscribeRequest:
@@ -92,7 +94,7 @@ def find_unsubscribe_request(session: Session, secret_keys: SecretKeys, token: s
         return None
     sender = row.list_name or row.brand_name or row.account_name
     brand = Brand(row.brand_name, row.brand_colour)
-    return UnsubscribeRequest(row.id, row.account_id, row.group_id, row.list_id, kind, address, sender, brand)
+    return UnsubscribeRequest(row.id, row.account_id, row.group_id, row.list_id, kind, address, sender, brand, row.tags)
 
 
 def _select_recipient(recipient_id: int) -> Any:
@@ -105,6 +107,7 @@ def _select_recipient(recipient_id: int) -> Any:
             Recipient.group_id,
             List.id.label("list_id"),
             Recipient.type,
+            Recipient.tags,
             func.coalesce(Recipient.email, Contact.email).label("email"),
             func.coalesce(Recipient.mobile, Contact.mobile).label("mobile"),
             List.name.label("list_name"),
@@ -135,7 +138,7 @@ def apply_unsubscribe(
         return
     moment = _add_step(transaction, request, TimelineStep.UNSUBSCRIBED)
     if latest is None:
-        count_in_group(transaction, request.account_id, request.group_id, moment, unsubscribed=1)
+        count_in_group(transaction, request.account_id, request.group_id, moment, request.tags, unsubscribed=1)
 
 
 def may_be_undone(session: Session, request: UnsubscribeRequest) -> bool:

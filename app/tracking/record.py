@@ -252,6 +252,7 @@ def _count(transaction: Transaction, recorded: Sequence[_RecipientVisits]) -> No
                 visits_of_recipient.recipient.account_id,
                 visits_of_recipient.recipient.group_id,
                 moment,
+                visits_of_recipient.recipient.tags,
                 **{name: 1},
             )
 

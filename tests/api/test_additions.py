@@ -70,6 +70,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
     for name in ("ann", "ben"):
         tenant.new_contact(customers, email=f"{name}@example.com")
     content = {"type": "email", "list_id": customers, "group_name": "First", "subject": "Hello", "body_text": "Hello"}
+    content["tags"] = ["first second"]
     body = {**content, "recipients": [{"email": "ann@example.com"}, {"email": "ben@example.com"}]}
     answer = tenant.api.post(SENDS, body)
     assert answer.status_code == 202, answer.text
@@ -78,6 +79,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
         "automation_id": automation,
         "run_id": runs_of(tenant.services, automation)[0].id,
         "captured_id": capture(tenant, "ann@example.com"),
+        "tag": "first%20second",
         "uuid": answer.get_json()["_embedded"]["recipients"][0]["uuid"],
     }
 

@@ -37,7 +37,7 @@ def ended(rows: Rows, state: str, reason: str | None, **counters: int) -> tuple[
     rows.change([recipient_id], state=state, reason=reason, sent_time=this_second(), attempts=2)
     with rows.services.database.write() as transaction:
         group_id = rows.recipient(recipient_id).group_id
-        count_in_group(transaction, rows.account_id, group_id, now(), sent=1, **counters)
+        count_in_group(transaction, rows.account_id, group_id, now(), None, sent=1, **counters)
     return recipient_id, rows.recipient(recipient_id).uuid
 
 

@@ -99,6 +99,8 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
         "tagged": lambda: len(
             client.sends.create(**mail, **labels, recipients=[{"email": email, **person_labels}]).uuids
         ),
+        "counts of a tag": lambda: client.tags.get("receipt").keys() - {"_links"},
+        "counts of no tag": lambda: client.tags.get(f"a/{run}"),
         "by tag": lambda: client.sends.list(tag=any_of("receipt", "none")).first(),
         "by metadata": lambda: client.sends.list(filters={"metadata.order": run}).first(),
         "by other metadata": lambda: client.sends.list(filters={"metadata.order": "0"}).count(),

@@ -46,7 +46,8 @@ NOT_AUDITED_TABLES = {
         "what relays answer",
     ),
     **dict.fromkeys(
-        ("group_counts", "hourly_counts", "contact_counts", "automation_step_counts"), "count what is elsewhere"
+        ("group_counts", "hourly_counts", "tag_counts", "contact_counts", "automation_step_counts"),
+        "count what is elsewhere",
     ),
     **dict.fromkeys(
         (

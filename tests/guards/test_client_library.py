@@ -21,6 +21,7 @@ from transactional_messaging import (
     recipients,
     root,
     sends,
+    tags,
 )
 from transactional_messaging.events import Event
 from transactional_messaging.resource import Property, Resource
@@ -43,6 +44,7 @@ CLASS_BY_SCHEMA: dict[str, type[Resource]] = {
     "CapturedMessageWithContent": inbox.CapturedMessageWithContent,
     "Contact": contacts.Contact,
     "ContactList": lists.ContactList,
+    "DayCounts": tags.DayCounts,
     "DryRun": dry_run.DryRun,
     "Forecast": dry_run.Forecast,
     "Group": groups.Group,
@@ -55,6 +57,7 @@ CLASS_BY_SCHEMA: dict[str, type[Resource]] = {
     "Run": automations.Run,
     "RunWithSteps": automations.RunWithSteps,
     "SentContact": messages.SentContact,
+    "Tag": tags.Tag,
     "TimelineStep": recipients.TimelineStep,
 }
 """Schema of the description -> class of the library."""

@@ -95,6 +95,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
         "list_id": customers,
         "message_id": message,
         "group_name": "First",
+        "tags": ["receipt"],
         "recipients": [{"email": "ann@example.com"}],
     }
     answer = tenant.api.post("/v1/transactional-sends", body)

@@ -44,6 +44,7 @@ ENDPOINTS = {
     ("GET", "/v1/transactional-sends/<>"): ("report.view",),
     ("GET", "/v1/transactional-groups"): ("report.view",),
     ("GET", "/v1/transactional-groups/<>"): ("report.view",),
+    ("GET", "/v1/tags/<>"): ("report.view",),
     ("GET", "/v1/inbox"): ("contact.view",),
     ("GET", "/v1/inbox/<>"): ("contact.view",),
     ("GET", "/v1/automations"): ("report.view",),

@@ -16,6 +16,7 @@ from sqlalchemy import delete, select
 
 from app.clock import now
 from app.db.models import QueueEntry, RecipientLabel
+from app.inbound.email.receive import receive_email
 from app.privacy.export import export_person
 from app.privacy.forget import forget
 from app.recipients.labels import metadata_label, tag_label
@@ -23,13 +24,20 @@ from app.retention.periods import Period, Stage
 from app.retention.slices import purge
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
+from app.sends.outcomes.requeue import requeue
 from app.services import Services
+from app.tracking.feedback_channels import unsubscribe_link
+from app.tracking.links import InlineLink, link_token
+from app.tracking.recorder import VISITS
+from app.tracking.tokens import return_path
 from tests.cli.conftest import Cli
 from tests.jobs.conftest import changed
 from tests.support.browser import signed_in
-from tests.support.client import SENDS, items
+from tests.support.client import SENDS, Client, items, not_found
+from tests.support.mail_reports import delivery_failure
 from tests.support.rows import Rows
 from tests.support.sends import AcceptedSend, SendsApi
+from tests.support.servers import PATIENCE
 from tests.support.tenants import Tenant, new_email
 from tests.unit.transports.mailserver import MailServer
 
@@ -164,3 +172,58 @@ def test_metadata_of_a_person_is_handed_out_and_forgotten(shop: Shop) -> None:
     tags = [tag_label("receipt"), tag_label("shop")]
     metadata = sorted(metadata_label(*entry) for entry in ORDER.items())
     assert shop.labels() == [*((to_ann.id, tag) for tag in tags), *((to_bob.id, label) for label in (*metadata, *tags))]
+
+
+def test_a_tag_counts_what_the_groups_of_its_messages_count(shop: Shop, anon: Client) -> None:
+    cli = Cli(shop.tenant.app, shop.tenant.name)
+    opening, bouncing, leaving = shop.receipt(new_email(), new_email(), new_email(), group_name="Receipts").recipients
+    shop.receipt(new_email(), group_name="Receipts", tags=["receipt"])
+    shop.receipt(new_email(), group_name="Others", tags=["reminder"])
+    settings = shop.worker.settings
+    target = link_token(settings.secret_key, InlineLink(opening.id, "html_email", "https://a.example/"))
+    assert anon.get(f"/c/{target}").status_code == 302
+    assert shop.tenant.app.extensions[VISITS].flush(PATIENCE)
+    to = return_path(settings, bouncing.id, f"hello@{shop.tenant.domain}")
+    receive_email(shop.worker, delivery_failure(to, bouncing.email), [to], patience=0)
+    link = unsubscribe_link(settings, leaving.id).removeprefix(settings.public_url)
+    assert anon.request("POST", link).status_code == 200
+    (group,) = items(shop.tenant.api.get("/v1/transactional-groups?name=Receipts"), "transactional-groups")
+    counts = shop.tenant.api.get("/v1/tags/receipt").get_json()
+    days = counts.pop("days")
+    assert counts.pop("_links") == {"self": {"href": "/v1/tags/receipt"}}
+    expected = {"sent": 4, "delivered": 3, "bounced": 1, "clicked": 1, "opened": 1, "unsubscribed": 1}
+    assert counts == {"tag": "receipt", "failed_contacts": 0, **expected}
+    assert {name: group[name] for name in expected} == expected
+    assert len(days) == 30
+    assert days[0]["day"] >= days[1]["day"]
+    assert sum(day["sent"] for day in days[:2]) == 4
+    shop_counts = shop.tenant.api.get("/v1/tags/shop?fields=tag,sent,bounced").get_json()
+    assert {name: shop_counts[name] for name in shop_counts if name != "_links"} == {
+        "tag": "shop",
+        "sent": 3,
+        "bounced": 1,
+    }
+    stats = cli.json("groups", "stats", "--tag", "receipt", "--last", "2")
+    assert sum(row["delivered"] for row in stats) == 3
+    assert cli.refused("groups", "stats", "Receipts", "--tag", "receipt") == "--tag: give a group or a tag, not both"
+
+
+def test_a_retried_message_counts_as_bounced_no_more(shop: Shop) -> None:
+    (recipient,) = shop.receipt(new_email(), tags=["a/b"]).recipients
+    to = return_path(shop.worker.settings, recipient.id, f"hello@{shop.tenant.domain}")
+    receive_email(shop.worker, delivery_failure(to, recipient.email, status="5.7.1"), [to], patience=0)
+    path = "/v1/tags/a%2Fb"
+    counts = shop.tenant.api.get(path).get_json()
+    assert (counts["tag"], counts["bounced"], counts["delivered"]) == ("a/b", 1, 0)
+    assert counts["_links"] == {"self": {"href": path}}
+    with shop.worker.database.write() as transaction:
+        requeue(transaction, recipient.uuid)
+    assert shop.tenant.api.get(path).get_json()["bounced"] == 0
+
+
+def test_a_tag_of_nobody_is_not_found(shop: Shop, other_tenant: Tenant) -> None:
+    shop.receipt(new_email())
+    for tag in ("Receipt", "receipt%00", "receipt%20", "nothing"):
+        body = not_found(shop.tenant.api.get(f"/v1/tags/{tag}"))
+        assert "Nothing was counted of the tag" in body["developer_message"]
+    not_found(other_tenant.api.get("/v1/tags/receipt"))

@@ -15,7 +15,7 @@ from app.db.models.bulk_actions import BulkAction
 from app.db.models.captured import CapturedMessage
 from app.db.models.console import ConsoleLink, ConsoleSession
 from app.db.models.contacts import BlockedAddress, Contact, ContactImport, SoftBounces, Unsubscriber
-from app.db.models.groups import AutomationStepCount, ContactCount, Group, GroupCount, HourlyCount
+from app.db.models.groups import AutomationStepCount, ContactCount, Group, GroupCount, HourlyCount, TagCount
 from app.db.models.idempotency import IdempotencyRecord
 from app.db.models.inbound import DomainBackoff, DomainReport, HookToken, InboundRecord, ReplyPart
 from app.db.models.installation import (
@@ -92,6 +92,7 @@ __all__ = [
     "SendPause",
     "SmsSender",
     "SoftBounces",
+    "TagCount",
     "Transport",
     "TransportAccount",
     "TriggerFiring",

@@ -84,6 +84,19 @@ class HourlyCount(_OutcomeCounters, Base):
     account_id: Mapped[AccountId]
 
 
+class TagCount(_OutcomeCounters, Base):
+    """A slot of the counters of a tag for what happened in one hour, kept as long as those of groups
+    (docs/tags.md#counts). A send without tags has none."""
+
+    __tablename__ = "tag_counts"
+    __table_args__ = (Index("ix_tag_counts_hour", "hour"),)
+
+    account_id: Mapped[AccountId] = mapped_column(primary_key=True, autoincrement=False)
+    tag: Mapped[Impersonal] = mapped_column(primary_key=True)
+    hour: Mapped[datetime] = mapped_column(primary_key=True)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+
+
 class AutomationStepCount(Base):
     """A slot of how many runs have passed a step of an automation with one result, of all its versions. No foreign key
     to the step: a count never keeps a run from going on."""

@@ -14,6 +14,7 @@ from app.clock import now
 from app.contacts.get_or_create import get_or_create_contacts
 from app.content.attachments import new_content_id
 from app.db.bulk import ChildRows, CompanionRows, draw_ids, insert_at_commit, insert_rows, insert_with_children
+from app.db.counters import count_tags
 from app.db.database import Transaction
 from app.db.engine import release_after
 from app.db.models import Attachment, QueueEntry, Recipient, RecipientLabel, Send, SendLink
@@ -211,8 +212,8 @@ def write_send(
         send_id = insert_with_children(transaction, Send, send, families)
         _insert_attachments(transaction, _attachment_rows(account_id, send_id, draft, rows))
         insert_rows(transaction, QueueEntry, _entries_with_secrets(rows, secret_values), entries)
-        label_columns = {"account_id": account_id, "creation_time": creation_time}
-        insert_rows(transaction, RecipientLabel, _label_rows(draft, rows) if has_labels else (), label_columns)
+        if has_labels:
+            _write_labels(transaction, account_id, draft, rows, creation_time)
     else:
         insert_at_commit(transaction, Send, send, families)
     if group.id is not None:
@@ -265,12 +266,21 @@ def _entries_with_secrets(rows: Sequence[dict[str, Any]], secret_values: Sequenc
     return [{"recipient_id": row["id"], "secret_values": stored} for row, stored in pairs]
 
 
-def _label_rows(draft: SendDraft, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [
+def _write_labels(
+    transaction: Transaction,
+    account_id: int,
+    draft: SendDraft,
+    rows: Sequence[Mapping[str, Any]],
+    creation_time: datetime,
+) -> None:
+    """Writes the labels of the recipients, and counts those of the tags."""
+    label_rows = [
         {"recipient_id": row["id"], "label": label}
         for row in rows
         for label in labels(draft.tags, row.get("custom_metadata"))
     ]
+    insert_rows(transaction, RecipientLabel, label_rows, {"account_id": account_id, "creation_time": creation_time})
+    count_tags(transaction, account_id, draft.tags, creation_time, sent=len(rows))
 
 
 def _insert_attachments(transaction: Transaction, attachments: list[dict[str, Any]]) -> None:

@@ -46,7 +46,8 @@ def write_arrival(transaction: Transaction, recipient: RecipientRow, sign: str) 
     moment = now()
     if recipient.state == RecipientState.FAILED:
         failed_time = failed_times(transaction, [recipient.id]).get(recipient.id, moment)
-        count_in_group(transaction, recipient.account_id, recipient.group_id, failed_time, failed_contacts=-1)
+        group_id, tags = recipient.group_id, recipient.tags
+        count_in_group(transaction, recipient.account_id, group_id, failed_time, tags, failed_contacts=-1)
     accepted = DeliveryResult.accepted(f"no answer, but it has arrived: {sign}")
     address = recipient.email if recipient.type == "email" else recipient.mobile
     transition = sent_transition(

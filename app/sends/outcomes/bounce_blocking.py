@@ -177,7 +177,8 @@ def write_late_bounce(transaction: Transaction, recipient: RecipientRow, bounce:
     add_steps(transaction, [recipient.step(TimelineStep.BOUNCED, bounce.diagnostic or None, moment)])
     if recipient.step_id is not None:
         end_waits(transaction, {"bounced": [recipient.id]})
-    count_in_group(transaction, account_id, recipient.group_id, moment, bounced=1)
+    count_in_group(transaction, account_id, recipient.group_id, moment, recipient.tags, bounced=1)
     if recipient.state in COUNTED_AS_DELIVERED:
         sent_time = transaction.scalar(select(Recipient.sent_time).where(Recipient.id == recipient.id))
-        count_in_group(transaction, account_id, recipient.group_id, sent_time or moment, delivered=-1)
+        hour, tags = sent_time or moment, recipient.tags
+        count_in_group(transaction, account_id, recipient.group_id, hour, tags, delivered=-1)

@@ -137,7 +137,7 @@ COUNTERS = {RecipientState.BOUNCED: "bounced", RecipientState.FAILED: "failed_co
 """State -> the counter of the group that counts it."""
 COLUMNS: tuple[Any, ...] = (
     *(Recipient.id, Recipient.account_id, Recipient.group_id, Recipient.send_id, Recipient.type, Recipient.email),
-    *(Recipient.mobile, Recipient.state, Recipient.reason, Recipient.attempts),
+    *(Recipient.mobile, Recipient.state, Recipient.reason, Recipient.attempts, Recipient.tags),
     # Most recipients have no secret values: the values of those that may have some are read.
     case((sql_cast(Recipient.values, String).contains("null"), Recipient.values)).label("secrets"),
 )
@@ -235,8 +235,8 @@ def _write(transaction: Transaction, candidates: Sequence[RetryCandidate]) -> No
     for candidate in candidates:
         if candidate.state in COUNTERS:
             failed_time = failed.get(candidate.id, moment)
-            counters = {COUNTERS[candidate.state]: -1}
-            count_in_group(transaction, candidate.row.account_id, candidate.row.group_id, failed_time, **counters)
+            row, counters = candidate.row, {COUNTERS[candidate.state]: -1}
+            count_in_group(transaction, row.account_id, row.group_id, failed_time, row.tags, **counters)
     steps = (
         step_row(
             candidate.row.account_id,

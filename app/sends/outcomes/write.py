@@ -185,12 +185,13 @@ def _count(transaction: Transaction, transitions: Sequence[Transition]) -> None:
             transition.recipient.group_id,
             hour_of(transition.attempt_result.moment),
             transition.counter,
+            tuple(transition.recipient.tags) if transition.recipient.tags else None,
         )
         for transition in transitions
         if transition.counter
     )
-    for (account_id, group_id, hour, counter), count in counts.items():
-        count_in_group(transaction, account_id, group_id, hour, **{counter: count})
+    for (account_id, group_id, hour, counter, tags), count in counts.items():
+        count_in_group(transaction, account_id, group_id, hour, tags, **{counter: count})
 
 
 def _record_events(transaction: Transaction, transitions: Sequence[Transition], changed: ChangedContacts) -> None:

@@ -1,5 +1,5 @@
-"""Tags and metadata of recipients, the labels by which they are found (docs/tags.md), and header fields of mails
-(docs/mail-headers.md)."""
+"""Tags and metadata of recipients, the labels by which they are found, counts of tags (docs/tags.md), and header fields
+of mails (docs/mail-headers.md)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,27 @@ def upgrade() -> None:
             ["recipient_id"], ["recipients.id"], name=op.f("fk_recipient_labels_recipient_id"), ondelete="CASCADE"
         ).ddl_if(dialect="sqlite"),
     )
+    counters = ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
+    op.create_table(
+        "tag_counts",
+        sa.Column("account_id", BIG, nullable=False, autoincrement=False),
+        sa.Column("tag", sa.String(), nullable=False),
+        sa.Column("hour", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("slot", sa.SmallInteger(), nullable=False, autoincrement=False),
+        *(sa.Column(name, BIG, nullable=False) for name in counters),
+        sa.PrimaryKeyConstraint("account_id", "tag", "hour", "slot", name=op.f("pk_tag_counts")),
+        sa.ForeignKeyConstraint(
+            ["account_id"], ["accounts.id"], name=op.f("fk_tag_counts_account_id"), ondelete="CASCADE"
+        ),
+    )
+    op.create_index("ix_tag_counts_hour", "tag_counts", ["hour"])
     columns = ["account_id", "label", "creation_time", "recipient_id"]
     op.create_index("ix_recipient_labels_page", "recipient_labels", columns)
 
 
 def downgrade() -> None:
     """Back to the previous revision."""
+    op.drop_table("tag_counts")
     op.drop_table("recipient_labels")
     with op.batch_alter_table("sends", recreate="never") as batch_op:
         batch_op.drop_column("headers")

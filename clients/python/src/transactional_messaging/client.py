@@ -16,6 +16,7 @@ from transactional_messaging.messages import Messages
 from transactional_messaging.retries import Retries
 from transactional_messaging.root import Root
 from transactional_messaging.sends import Sends
+from transactional_messaging.tags import Tags
 from transactional_messaging.transport import HttpTransport, Transport
 
 KEY_VARIABLE = "TMS_KEY"
@@ -51,6 +52,7 @@ class Client:
         self.messages = Messages(caller)
         self.sends = Sends(caller)
         self.groups = Groups(caller)
+        self.tags = Tags(caller)
         self.automations = Automations(caller)
         self.inbox = Inbox(caller)
 

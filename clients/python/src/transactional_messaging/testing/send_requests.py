@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from transactional_messaging.testing.querying import Pairs, envelope
 from transactional_messaging.testing.refusals import Problem, Refusal, invalid, json_answer, text_of_now
@@ -14,6 +15,8 @@ from transactional_messaging.transport import Answer
 PATH = "/v1/transactional-sends"
 CANCELLABLE = ("scheduled", "queued")
 TEXTS = ("subject", "body_html", "body_text")
+COUNTERS = {"delivered": "delivered", "sent": "delivered", "bounced": "bounced", "failed": "failed_contacts"}
+"""State -> the counter that counts it."""
 
 
 def _metadata(body: Json, recipient: Json) -> dict[str, str] | None:
@@ -63,6 +66,17 @@ class SendRequests:
             self._cancel(self._found(row["uuid"]))
         links = {"self": {"href": f"{PATH}/cancel"}}
         return json_answer({"size": len(cancelled), "_embedded": {"recipients": cancelled}, "_links": links})
+
+    def counts_of_tag(self, tag: str) -> Json:
+        """The counts of the messages that have the tag, all of today."""
+        messages = [message for message in self.sent if tag in (message.tags or ())]
+        if not messages:
+            raise Refusal(404)
+        states = [COUNTERS.get(message.state) for message in messages]
+        names = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
+        counts = {"sent": len(messages), **{name: states.count(name) for name in names}}
+        link = {"self": {"href": f"/v1/tags/{quote(tag, safe='')}"}}
+        return {"tag": tag, **counts, "days": [{"day": text_of_now()[:10], **counts}], "_links": link}
 
     def settle(self, uuid: str, state: str, reason: str | None) -> None:
         """Changes the state of a recipient."""
@@ -148,9 +162,8 @@ class SendRequests:
         return known or self._store.create(list_id, {name: recipient[name]})
 
     def _count(self, message: SentMessage, change: int) -> None:
-        name = {"delivered": "delivered", "sent": "delivered", "bounced": "bounced", "failed": "failed_contacts"}
-        if message.state in name:
-            self._store.groups[message.group_id][name[message.state]] += change
+        if message.state in COUNTERS:
+            self._store.groups[message.group_id][COUNTERS[message.state]] += change
 
     def _forecasts(self, body: Json, type_: str, stored: Mapping[str, Any]) -> Json:
         texts = {name: body.get(name) or stored.get(name) for name in TEXTS}

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from transactional_messaging.client import Client
 from transactional_messaging.retries import Retries
@@ -108,6 +108,8 @@ class FakeService:
             return {"access_token_scope": SCOPES, **times, "_links": {"self": {"href": "/v1/"}}}
         store = self._store
         rows = {"/v1/lists": store.lists, "/v1/messages": store.messages, "/v1/transactional-groups": store.groups}
+        if path.startswith("/v1/tags/"):
+            return self._sends.counts_of_tag(unquote(path.removeprefix("/v1/tags/")))
         if path in EMPTY:
             return envelope(path, EMPTY[path], [], query)
         if path in rows:

@@ -1,0 +1,51 @@
+"""Counts of the messages that have a tag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypedDict, Unpack
+from urllib.parse import quote
+
+from transactional_messaging.filters import pairs
+from transactional_messaging.part import Part
+from transactional_messaging.resource import NestedList, Property, Resource
+
+
+class Counts(Resource):
+    """Counts of recipients, as those of a group."""
+
+    sent = Property[int]()
+    failed_contacts = Property[int]()
+    bounced = Property[int]()
+    delivered = Property[int]()
+    opened = Property[int]()
+    clicked = Property[int]()
+    unsubscribed = Property[int]()
+
+
+class DayCounts(Counts):
+    """The counts of a day, such as `2026-01-31`."""
+
+    day = Property[str]()
+
+
+class Tag(Counts):
+    """The counts of a tag, of the last 30 days together and of each of the `days`, the newest first."""
+
+    tag = Property[str]()
+    days = NestedList(DayCounts)
+
+
+class OneTag(TypedDict, total=False):
+    """Parameters of `tags.get`."""
+
+    fields: Iterable[str]
+    time_zone: str
+
+
+class Tags(Part):
+    """`/v1/tags`"""
+
+    def get(self, tag: str, **query: Unpack[OneTag]) -> Tag:
+        """The counts of a tag. Raises `NotFound` if nothing was counted of it in the last 30 days."""
+        return Tag(self._caller.get(f"/tags/{quote(tag, safe='')}", pairs(query)))
