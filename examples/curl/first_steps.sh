@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first ten tasks with curl, in the demo account of `make run`.
+# The first eleven tasks with curl, in the demo account of `make run`.
 #
 #     TMS_URL=http://127.0.0.1:8000 TMS_KEY=tms_... sh examples/curl/first_steps.sh
 
@@ -65,7 +65,8 @@ send=$(call POST /v1/transactional-sends -H "Idempotency-Key: invoice-$run" -d @
   "recipients": [
     {"email": "ann-$run@example.com",
      "attachments": [{"type": "text/plain", "name": "invoice.txt", "content": "$content"}]}
-  ]
+  ],
+  "metadata": {"invoice": "$run"}
 }
 END
 )
@@ -128,3 +129,6 @@ END
 )
 where="$(echo "$error" | first collection)[$(echo "$error" | first index)].$(echo "$error" | first field)"
 echo "10 refused: $(echo "$error" | first code) in $where"
+
+# 11. Find an email by what your application calls it.
+echo "11 found $(call GET "/v1/transactional-sends?metadata.invoice=$run" | first size) email with the invoice"

@@ -1,4 +1,4 @@
-// The first ten tasks with fetch (Node 18 or newer), in the demo account of `make run`.
+// The first eleven tasks with fetch (Node 18 or newer), in the demo account of `make run`.
 //
 //     TMS_URL=http://127.0.0.1:8000 TMS_KEY=tms_... node examples/javascript/first_steps.mjs
 
@@ -72,6 +72,7 @@ const send = await call(
     from_address: "billing@mail.acme.example",
     body_text: "Dear %%first_name**customer%%, the invoice is attached.",
     recipients: [{ email, attachments: [{ type: "text/plain", name: "invoice.txt", content }] }],
+    metadata: { invoice: run },
   },
   { "Idempotency-Key": `invoice-${run}` },
 );
@@ -126,3 +127,7 @@ try {
   if (!(error instanceof ApiError)) throw error;
   console.log(`10 refused: ${error.code} in ${error.collection}[${error.index}].${error.field}`);
 }
+
+// 11. Find an email by what your application calls it.
+const sent = await call("GET", `/v1/transactional-sends?metadata.invoice=${run}`);
+console.log(`11 found ${sent.size} email with the invoice`);

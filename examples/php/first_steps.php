@@ -1,5 +1,5 @@
 <?php
-// The first ten tasks with the curl extension, in the demo account of `make run`.
+// The first eleven tasks with the curl extension, in the demo account of `make run`.
 //
 //     TMS_URL=http://127.0.0.1:8000 TMS_KEY=tms_... php examples/php/first_steps.php
 
@@ -85,6 +85,7 @@ $send = call('POST', '/v1/transactional-sends', [
     'from_address' => 'billing@mail.acme.example',
     'body_text' => 'Dear %%first_name**customer%%, the invoice is attached.',
     'recipients' => [['email' => $contact['email'], 'attachments' => [$invoice]]],
+    'metadata' => ['invoice' => $run],
 ], ["Idempotency-Key: invoice-$run"]);
 echo '6 accepted ', count($send['_embedded']['recipients']), " email\n";
 
@@ -137,3 +138,7 @@ try {
     ['code' => $code, 'collection' => $collection, 'index' => $index, 'field' => $field] = $error->body;
     echo "10 refused: $code in {$collection}[$index].$field\n";
 }
+
+// 11. Find an email by what your application calls it.
+$sent = call('GET', "/v1/transactional-sends?metadata.invoice=$run");
+echo "11 found {$sent['size']} email with the invoice\n";

@@ -1,4 +1,4 @@
-"""The first ten tasks with the Python library, in the demo account of `make run`.
+"""The first eleven tasks with the Python library, in the demo account of `make run`.
 
 pip install ./clients/python
 TMS_URL=http://127.0.0.1:8000 TMS_KEY=tms_... python examples/python/first_steps.py
@@ -46,6 +46,7 @@ send = client.sends.create(
     from_address="billing@mail.acme.example",
     body_text="Dear %%first_name**customer%%, the invoice is attached.",
     recipients=[{"email": f"ann-{run}@example.com", "attachments": [invoice]}],
+    metadata={"invoice": run},
     idempotency_key=f"invoice-{run}",
 )
 print(f"6 accepted {len(send.uuids)} email")
@@ -92,3 +93,7 @@ try:
     )
 except ValidationFailed as error:
     print(f"10 refused: {error.code} in {error.collection}[{error.index}].{error.field}")
+
+# 11. Find an email by what your application calls it.
+sent = client.sends.list(filters={"metadata.invoice": run})
+print(f"11 found {sent.count()} email with the invoice")

@@ -1,4 +1,4 @@
-"""The examples do the same ten tasks in every language, and the receivers of webhooks take what the service posts
+"""The examples do the same eleven tasks in every language, and the receivers of webhooks take what the service posts
 (docs/clients.md#examples)."""
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ OUTPUT = textwrap.dedent("""\
     8 accepted 1 text message
     9 the email is delivered; sent 1, delivered 1
     10 refused: invalid_email_address in recipients[1].email
+    11 found 1 email with the invoice
     """)
 
 
