@@ -60,10 +60,11 @@ from app.tracking.recorder import VISITS
 from app.tracking.tokens import OPEN_PURPOSE, recipient_token, return_path
 from tests.conftest import BACKENDS, test_settings
 from tests.support.automations import add_automation
+from tests.support.cases import each
 from tests.support.client import SENDS, Client
 from tests.support.filled import GROWING, fill
 from tests.support.mail_reports import complaint, delivery_failure
-from tests.support.plans import StatementRecorder, reads_index_alone, scanned
+from tests.support.plans import StatementRecorder, reads_index_alone, rows_read, scanned
 from tests.support.prepared import migrated_file
 from tests.support.rows import Rows
 from tests.support.servers import migrated_database, short_folder
@@ -600,3 +601,20 @@ def test_a_page_by_its_offset_passes_over_an_index_only(full: Full) -> None:
     statements = full.statements(lambda full: full.tenant.api.get(offset))
     with full.services.database.engine.connect() as connection:
         assert any(reads_index_alone(connection, *statement, "contacts") for statement in statements.items())
+
+
+LABEL_PAGES = (
+    *("tag=frequent&limit=5", "tag=t7&limit=5", "tag=nobody&limit=5", "metadata.order=nobody&limit=5"),
+    *("tag=frequent&creation_time:in=2100-01-01..&limit=5", "tag=frequent&creation_time:in=..2020-01-01&limit=5"),
+)
+
+
+@each("query", LABEL_PAGES)
+def test_a_page_of_a_label_reads_what_it_shows(full: Full, query: str) -> None:
+    """Half of the messages have the frequent tag, one has the other, and none has the last (docs/tags.md#filters)."""
+    statements = full.statements(lambda full: full.tenant.api.get(f"{SENDS}?{query}"))
+    with full.services.database.engine.connect() as connection:
+        reading = [statement for statement in statements.items() if "recipient_labels" in statement[0]]
+        (page,) = reading
+        most = 20 if connection.dialect.name == "postgresql" else 2000
+        assert rows_read(connection, *page, ("recipients", "recipient_labels")) <= most
