@@ -12,7 +12,6 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.bulk_actions.query import Pairs, cancellable_matches, held_matches, retryable_matches, unblockable_matches
-from app.contacts.blocked import MatchingBlocked, newest_blocked, unblock_matching
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, QueueEntry, Recipient
 from app.recipients.collection import MatchingRecipients, Place, newest_place
@@ -23,6 +22,7 @@ from app.sends.holds.release import DropOutcome, drop_some, release_some
 from app.sends.outcomes.recovery import signs_of_arrival
 from app.sends.outcomes.requeue import RefusalReason, requeue_all, would_refuse
 from app.services import Services
+from app.suppressions.matching import MatchingBlocked, newest_blocked, unblock_matching
 
 ARRIVED_REASON = "arrived"
 """Why a held message is left out of those that are sent: it shows a sign of arrival, and ends as sent."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, quote, urlencode
 
-from app.contacts.blocked import SUPPRESSIONS, MatchingBlocked
 from app.db.models import Account
 from app.errors import ServiceError
 from app.query.conditions import Equals, Query
@@ -16,6 +15,8 @@ from app.recipients.collection import OPERATOR_RECIPIENTS, MatchingRecipients, P
 from app.sends.cancel import CANCELLABLE
 from app.sends.holds.held import HELD_MESSAGES_SHAPE, HeldMessages, MatchingHeldMessages
 from app.sends.outcomes.requeue import RETRYABLE
+from app.suppressions.filters import SUPPRESSIONS
+from app.suppressions.matching import MatchingBlocked
 
 Pairs = Sequence[tuple[str, str]]
 

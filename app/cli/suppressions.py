@@ -20,8 +20,6 @@ from app.cli.base import CommandResult, Group, Row, WrongValue, account_option, 
 from app.cli.bulk_actions import ask_for_all, print_asked
 from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
-from app.contacts.blocked import SUPPRESSIONS
-from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
 from app.db.address_forms import PREFIX, find_digests
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
@@ -32,6 +30,8 @@ from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import shown_id
 from app.services import Services
+from app.suppressions.acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
+from app.suppressions.filters import SUPPRESSIONS
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 

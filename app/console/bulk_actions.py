@@ -16,12 +16,12 @@ from app.bulk_actions.query import cancellable_matches, retryable_matches, unblo
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import Pairs
 from app.console.suppressions import PATH as SUPPRESSIONS_PATH
-from app.contacts.blocked import BLOCKED
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
 from app.query.parameters import Parameter
 from app.recipients.collection import MatchingRecipients
 from app.recipients.filters import STATE_FILTER
+from app.suppressions.filters import BLOCKED
 
 PATH = "/console/bulk-actions"
 CANCELLING_PATH = "/console/cancellations"

@@ -15,7 +15,6 @@ from app.console.lists import path_of_list
 from app.console.messages import search as search_messages
 from app.console.queries import SearchPage, SearchRequest
 from app.console.suppressions import suppressions_of, words_of
-from app.contacts.blocked import BLOCKED
 from app.contacts.by_hand import ContactActs, ContactAddresses
 from app.contacts.cells import FLAGS, contact_from_cells
 from app.contacts.read import contact_shape, get_contact, page_contacts
@@ -26,6 +25,7 @@ from app.query.conditions import Query
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.settings import Settings
+from app.suppressions.filters import BLOCKED
 
 Item = Mapping[str, Any]
 """A contact as the API shows it."""

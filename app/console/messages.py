@@ -18,7 +18,6 @@ from app.console.lists import path_of_list
 from app.console.message_search import page_messages, resource_for, rows_of
 from app.console.queries import SearchPage, SearchRequest
 from app.console.stored_messages import PATH as STORED_MESSAGES_PATH
-from app.contacts.suppression_acts import remove_blocked, remove_unsubscribed
 from app.db.database import Database, Transaction
 from app.db.models import Account, Automation, Contact, List, Recipient, RecipientStep, Send
 from app.db.models import Message as StoredMessage
@@ -34,6 +33,7 @@ from app.sends.cancel import CANCELLABLE
 from app.sends.explain.recipient import Explanation, explain_recipient
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
+from app.suppressions.acts import remove_blocked, remove_unsubscribed
 
 PATH = "/console/messages"
 MAX_STEPS = 200

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from app.addresses import NormalizedAddress
-from app.contacts.suppression_acts import address_of
 from app.db.models import Account
 from app.errors import ServiceError
 from app.privacy.export import document, export_person
@@ -17,6 +16,7 @@ from app.privacy.forget import ForgetReport, forget, held
 from app.privacy.person import with_test_account
 from app.privacy.places import PLACES
 from app.services import Services
+from app.suppressions.acts import address_of
 
 PATH = "/console/people"
 WAIT_SECONDS = 5.0

@@ -29,16 +29,6 @@ from app.audit.actor import Actor
 from app.audit.read import acts_on_address
 from app.clock import timestamp
 from app.console.queries import SearchPage, SearchRequest, older_query
-from app.contacts.blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
-from app.contacts.suppression_acts import (
-    add_blocked,
-    add_unsubscribed,
-    address_of,
-    checked_reason,
-    checked_state,
-    remove_blocked,
-    remove_unsubscribed,
-)
 from app.db.address_forms import PREFIX, find_digests
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -54,6 +44,16 @@ from app.query.cursors import Position
 from app.recipients.filters import sent_to
 from app.recipients.timeline import TimelineStep
 from app.secret_keys import SecretKeys
+from app.suppressions.acts import (
+    add_blocked,
+    add_unsubscribed,
+    address_of,
+    checked_reason,
+    checked_state,
+    remove_blocked,
+    remove_unsubscribed,
+)
+from app.suppressions.filters import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
 
 PATH = "/console/suppressions"
 Model = type[Unsubscriber | BlockedAddress]

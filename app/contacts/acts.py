@@ -36,12 +36,3 @@ def act_on_contact(
     changes: list[Change] = [{"field": "list_id", "new": shown_id(contact_list.id)}]
     changes += [{"field": name} for name in sorted(fields)]
     return Act(action, contact_list.account_id, contact_id, address_digest=address_digest, changes=changes)
-
-
-def suppression_act(action: str, account_id: int, address_digest: str, state: str, list_id: int | None = None) -> Act:
-    """The act of adding or removing a suppression: `state` is `blocked`, or `unsubscribed` account-wide or in a list.
-    The address is known by its keyed hash alone."""
-    changes: list[Change] = [{"field": "state", "new": state}]
-    if list_id is not None:
-        changes.append({"field": "list_id", "new": shown_id(list_id)})
-    return Act(action, account_id, address_digest=address_digest, changes=changes)

@@ -15,12 +15,11 @@ from app.addresses import ADDRESS_KINDS, AccountAddress, NormalizedAddress, mobi
 from app.audit.record import Act
 from app.clock import this_second
 from app.contacts.acts import act_on_list
-from app.contacts.blocked import BLOCKED, UNSUBSCRIBED, Block, block_addresses, blocked_among
+from app.contacts.blocked import Block, block_addresses, blocked_among
 from app.contacts.cells import FLAGS, READ_ONLY_KEYS, SUBSCRIBED_KEYS, column_key, columns_of, contact_from_cells
 from app.contacts.events import record_contact_events
 from app.contacts.rules import address_errors
 from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
-from app.contacts.suppression_acts import address_of, checked_reason, checked_state
 from app.contacts.unsubscriber_entries import lists_of_entries
 from app.contacts.upsert import UpsertCounts, identifier_of, key_of, match_contacts, unidentified, upsert_batch
 from app.db.database import Database, Transaction
@@ -33,6 +32,8 @@ from app.errors import FieldError, ServiceError
 from app.imports.rows import Fault, Row
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
+from app.suppressions.acts import address_of, checked_reason, checked_state
+from app.suppressions.filters import BLOCKED, UNSUBSCRIBED
 
 COLUMNS_NEVER_CLEARED = (*FLAGS, *SUBSCRIBED_KEYS)
 """Columns of contacts that have no value for which an empty cell could stand."""

@@ -28,7 +28,6 @@ from app.console.suppressions import (
     words_of,
 )
 from app.console.uploads import MAX_ROWS
-from app.contacts.blocked import STATES
 from app.db.database import ReadSession, Transaction
 from app.db.models import List
 from app.errors import ServiceError
@@ -41,6 +40,7 @@ from app.http.context import services
 from app.http.paths import path_id
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
+from app.suppressions.filters import STATES
 from blueprints.console.blueprint import blp
 from blueprints.console.bulk_actions import BulkPreview
 

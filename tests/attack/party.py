@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from app.clock import now
-from app.contacts.blocked import BLOCKED
 from app.db.models import (
     Account,
     ApiKey,
@@ -21,6 +20,7 @@ from app.db.models import (
     WebhookAttempt,
 )
 from app.routing.table import DEFAULT_TRANSPORT
+from app.suppressions.filters import BLOCKED
 from tests.support.servers import wait_until
 
 if TYPE_CHECKING:

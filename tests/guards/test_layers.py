@@ -59,13 +59,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "events": ("audit", "db", "infrastructure", "network", "services"),
     "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query", "routing"),
     "contacts": ("accounts", "audit", "automations", "csv_files", "db", "events", "infrastructure", "lists", "query"),
-    "imports": ("audit", "contacts", "csv_files", "db", "lists"),
+    "suppressions": ("audit", "contacts", "db", "infrastructure", "query"),
+    "imports": ("audit", "contacts", "csv_files", "db", "lists", "suppressions"),
     "tracking": ("accounts", "automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "audit", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure"),
         *("lists", "network", "query", "recipients", "routing", "services", "tracking", "transports"),
     ),
-    "bulk_actions": ("audit", "contacts", "db", "infrastructure", "query", "recipients", "sends", "services"),
+    "bulk_actions": ("audit", "db", "infrastructure", "query", "recipients", "sends", "services", "suppressions"),
     "runs": (
         *("audit", "automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients"),
         *("sends", "services", "tracking"),
@@ -99,7 +100,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "console": (
         *("accounts", "audit", "automations", "bulk_actions", "contacts", "content", "csv_files", "db", "events"),
         *("groups", "imports", "infrastructure", "lists", "maintenance", "messages", "privacy", "query"),
-        *("recipients", "routing", "runs", "sends", "services", "tracking", "transports"),
+        *("recipients", "routing", "runs", "sends", "services", "suppressions", "tracking", "transports"),
     ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
@@ -129,7 +130,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "inbound",
         ),
         *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),
-        *("resources", "routing", "runs", "seed", "sends", "services", "transports"),
+        *("resources", "routing", "runs", "seed", "sends", "services", "suppressions", "transports"),
     ),
     "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),

@@ -14,8 +14,8 @@ import requests
 from sqlalchemy import Table, select
 
 from app.accounts.auth import SCOPES
-from app.contacts.blocked import BLOCKED
 from app.db.models import Account, Base, List
+from app.suppressions.filters import BLOCKED
 from tests.attack.description import Operation, Path, changed
 from tests.attack.party import AUTOMATION, LEVELS, LIST, MESSAGE, MOBILES, NAMES
 from tests.attack.stage import SENDS, Stage

@@ -4,16 +4,17 @@ log, in one transaction (docs/audit.md#actions). What recipients, bounces and re
 from __future__ import annotations
 
 from app.addresses import NormalizedAddress, is_valid_email, is_valid_mobile, mobile_as_stored, normalize_address
-from app.audit.record import record
-from app.contacts.acts import suppression_act
-from app.contacts.blocked import BLOCKED, STATES, UNSUBSCRIBED
+from app.audit.record import Act, record
+from app.audit.values import Change
 from app.contacts.forgotten import restore_address
 from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.contacts.unsubscriber_entries import lists_of_entries
 from app.db.database import Transaction
 from app.errors import ServiceError
+from app.ids import shown_id
 from app.infrastructure.digests import address_digest
+from app.suppressions.filters import BLOCKED, STATES, UNSUBSCRIBED
 
 # What people write in forms and files.
 
@@ -50,6 +51,15 @@ def checked_reason(text: str) -> str:
 
 
 # A change of one address.
+
+
+def suppression_act(action: str, account_id: int, address_digest: str, state: str, list_id: int | None = None) -> Act:
+    """The act of adding or removing a suppression: `state` is `blocked`, or `unsubscribed` account-wide or in a list.
+    The address is known by its keyed hash alone."""
+    changes: list[Change] = [{"field": "state", "new": state}]
+    if list_id is not None:
+        changes.append({"field": "list_id", "new": shown_id(list_id)})
+    return Act(action, account_id, address_digest=address_digest, changes=changes)
 
 
 def add_unsubscribed(
