@@ -20,9 +20,12 @@ from typing import Any, NamedTuple, cast
 from sqlalchemy import (
     ColumnElement,
     Delete,
+    String,
     Update,
     and_,
+    case,
     delete,
+    literal,
     or_,
     select,
     update,
@@ -53,10 +56,12 @@ OWN_ADDRESS = "[address]"
 
 
 class Block(NamedTuple):
-    """Why an address is blocked, and by which reply, if a bounce has blocked it."""
+    """Why an address is blocked, by which reply, if a bounce has blocked it, and by which message: the uuid of its
+    recipient."""
 
     reason: str
     reply: str | None = None
+    uuid: str | None = None
     since: datetime | None = None
     """Now, if it is None."""
 
@@ -84,6 +89,7 @@ def block_entries(
             **_row_of(form),
             "reason": block.reason,
             "reply": _without(form, block.reply),
+            "uuid": block.uuid,
             "creation_time": block.since or moment,
         }
         for form in sorted(blocks)
@@ -92,10 +98,11 @@ def block_entries(
     changed = _addresses(
         insert_new_rows(transaction, BlockedAddress, rows, returning=("account_id", "kind", "address"))
     )
-    complaints = [address for address, block in blocks.items() if block.reason == COMPLAINT]
+    complaints = {address: block.uuid for address, block in blocks.items() if block.reason == COMPLAINT}
     if complaints:
         outweighed = update(BlockedAddress).where(_is_any(complaints), BlockedAddress.reason != COMPLAINT)
-        rewritten = _changed(transaction, outweighed.values(reason=COMPLAINT, reply=None))
+        uuid = case(*((_is_any([address]), literal(uuid, String)) for address, uuid in complaints.items()))
+        rewritten = _changed(transaction, outweighed.values(reason=COMPLAINT, reply=None, uuid=uuid))
         return [*changed, *rewritten], _mark_modified(transaction, changed)
     return changed, _mark_modified(transaction, changed)
 

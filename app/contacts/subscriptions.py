@@ -103,16 +103,16 @@ def unsubscribe_addresses(
     list_id: int | None,
     addresses: Collection[NormalizedAddress],
     moment: datetime,
+    *,
+    uuid: str | None = None,
 ) -> list[ContactKey]:
-    """Adds entries to the unsubscribers list: for one list, or account-wide for None.
+    """Adds entries to the unsubscribers list: for one list, or account-wide for None; `uuid` is that of the message
+    that led to it.
 
     Returns the contacts whose flag became false.
     """
-    rows = [
-        {"account_id": account_id, "list_id": list_id, "kind": kind, "address": key, "creation_time": moment}
-        for kind, key in addresses
-    ]
-    insert_new_rows(transaction, Unsubscriber, rows)
+    shared = {"account_id": account_id, "list_id": list_id, "uuid": uuid, "creation_time": moment}
+    insert_new_rows(transaction, Unsubscriber, [{"kind": kind, "address": key} for kind, key in addresses], shared)
     return _set_flags(transaction, account_id, list_id, addresses, subscribed=False, moment=moment)
 
 

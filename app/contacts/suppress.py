@@ -27,16 +27,17 @@ def unsubscribe(
     list_id: int | None,
     *,
     block_reason: str | None = None,
+    uuid: str | None = None,
 ) -> int:
     """Adds the address to the account's unsubscribers list: for a list, or account-wide for None. With a reason it is
-    also blocked: a contact that changes by both gets one event.
+    also blocked: a contact that changes by both gets one event. `uuid` is that of the message that led to it.
 
     Returns how many contacts were subscribed before.
     """
     lock_subscriptions(transaction, account_id)
     moment, normalized = this_second(), normalize_address(kind, address)
-    changed = unsubscribe_addresses(transaction, account_id, list_id, [normalized], moment)
-    blocks = {} if block_reason is None else {AccountAddress(account_id, *normalized): Block(block_reason)}
+    changed = unsubscribe_addresses(transaction, account_id, list_id, [normalized], moment, uuid=uuid)
+    blocks = {} if block_reason is None else {AccountAddress(account_id, *normalized): Block(block_reason, uuid=uuid)}
     blocked = block_addresses(transaction, blocks).get(account_id, [])
     record_contact_events(transaction, account_id, "updated", [*changed, *blocked], moment)
     return len(changed)

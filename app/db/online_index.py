@@ -1,4 +1,5 @@
-"""Indexes that are built while others write the table, for migrations (docs/upgrade.md#migrations).
+"""Indexes that are built, and columns that are added, while others write the table, for migrations
+(docs/upgrade.md#migrations).
 
 A plain CREATE INDEX keeps writers out for as long as it takes, a minute for some million rows. These functions are for
 migrations with `online = True`, which PostgreSQL runs outside of a transaction; each may be repeated after an
@@ -10,6 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -23,6 +25,17 @@ FIND_RANGES = "SELECT CAST(CAST(inhrelid AS regclass) AS text) FROM pg_inherits 
 
 Columns = Sequence[str | sa.TextClause]
 """Names, and expressions as `sa.text`."""
+
+
+def add_column_online(table: str, column: sa.Column[Any]) -> None:
+    """Adds a column that may be empty like `op.add_column`, with a short lock on the table."""
+    connection = op.get_bind()
+    if not _is_online(connection):
+        with op.batch_alter_table(table, recreate="never") as batch_op:
+            batch_op.add_column(column)
+        return
+    type_ = column.type.compile(connection.dialect)
+    _lock_patiently(connection, f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column.name} {type_}")
 
 
 def create_index_online(

@@ -101,14 +101,14 @@ def _unsubscribe(transaction: Transaction, account_id: int, ids: Sequence[int]) 
     lock_subscriptions(transaction, account_id)
     moment, by_list = this_second(), defaultdict[int | None, dict[NormalizedAddress, Any]](dict)
     for row in _rows(transaction, Unsubscriber, ids, Unsubscriber.creation_time):
-        by_list[row.list_id].setdefault(NormalizedAddress(row.kind, email_key(row.address)), row.creation_time)
-    for list_id, since in by_list.items():
+        by_list[row.list_id].setdefault(NormalizedAddress(row.kind, email_key(row.address)), row)
+    for list_id, oldest in by_list.items():
         entries = [
-            {"account_id": account_id, "list_id": list_id, "kind": kind, "address": key, "creation_time": time}
-            for (kind, key), time in since.items()
+            {"kind": kind, "address": key, "uuid": row.uuid, "creation_time": row.creation_time}
+            for (kind, key), row in oldest.items()
         ]
-        insert_new_rows(transaction, Unsubscriber, entries)
-        changed = unsubscribe_addresses(transaction, account_id, list_id, list(since), moment)
+        insert_new_rows(transaction, Unsubscriber, entries, {"account_id": account_id, "list_id": list_id})
+        changed = unsubscribe_addresses(transaction, account_id, list_id, list(oldest), moment)
         record_contact_events(transaction, account_id, "updated", changed, moment)
 
 
@@ -118,7 +118,7 @@ def _block(transaction: Transaction, account_id: int, ids: Sequence[int]) -> Non
     rows = _rows(transaction, BlockedAddress, ids, BlockedAddress.creation_time)
     for row in sorted(rows, key=lambda row: bool(row.reason != COMPLAINT)):
         address = AccountAddress.of(account_id, row.kind, row.address)
-        blocks.setdefault(address, Block(row.reason, row.reply, row.creation_time))
+        blocks.setdefault(address, Block(row.reason, row.reply, row.uuid, row.creation_time))
     changed = block_addresses(transaction, blocks)
     record_contact_events(transaction, account_id, "updated", changed.get(account_id, ()), this_second())
 

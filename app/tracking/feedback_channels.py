@@ -61,6 +61,7 @@ class UnsubscribeRequest:
     list_id: int | None
     kind: AddressKind
     address: str
+    uuid: str
     sender: str = ""
     """The name of the list, else that of the brand or of the account, for the page that confirms the request."""
     brand: Brand = Brand()
@@ -72,7 +73,8 @@ class UnsubscribeRequest:
         """The request of the recipient, for the address that its message was sent to."""
         kind = ADDRESS_KIND_BY_TYPE[recipient.type]
         address = recipient.email if kind == "email" else recipient.mobile
-        return cls(recipient.id, recipient.account_id, recipient.group_id, recipient.list_id, kind, address or "")
+        where = recipient.account_id, recipient.group_id, recipient.list_id
+        return cls(recipient.id, *where, kind, address or "", recipient.uuid)
 
 
 def unsubscribe_link(settings: Settings, recipient_id: int) -> str:
@@ -94,7 +96,9 @@ def find_unsubscribe_request(session: Session, secret_keys: SecretKeys, token: s
         return None
     sender = row.list_name or row.brand_name or row.account_name
     brand = Brand(row.brand_name, row.brand_colour)
-    return UnsubscribeRequest(row.id, row.account_id, row.group_id, row.list_id, kind, address, sender, brand, row.tags)
+    return UnsubscribeRequest(
+        row.id, row.account_id, row.group_id, row.list_id, kind, address, row.uuid, sender, brand, row.tags
+    )
 
 
 def _select_recipient(recipient_id: int) -> Any:
@@ -108,6 +112,7 @@ def _select_recipient(recipient_id: int) -> Any:
             List.id.label("list_id"),
             Recipient.type,
             Recipient.tags,
+            Recipient.uuid,
             func.coalesce(Recipient.email, Contact.email).label("email"),
             func.coalesce(Recipient.mobile, Contact.mobile).label("mobile"),
             List.name.label("list_name"),
@@ -131,7 +136,9 @@ def apply_unsubscribe(
     # Before the contacts are locked, in the same order as when writing an outcome that blocks the address.
     lock_recipient(transaction, request.recipient_id)
     unsubscribe(
-        transaction, request.account_id, request.kind, request.address, request.list_id, block_reason=block_reason
+        *(transaction, request.account_id, request.kind, request.address, request.list_id),
+        block_reason=block_reason,
+        uuid=request.uuid,
     )
     latest = _latest_step(transaction, request)
     if latest == TimelineStep.UNSUBSCRIBED:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import KIND_COLUMN, AccountId, Base, BigInt, Identity, Impersonal, Timestamps, personal
+from app.db.models.base import (
+    IMPERSONAL,
+    KIND_COLUMN,
+    AccountId,
+    Base,
+    BigInt,
+    Identity,
+    Impersonal,
+    Timestamps,
+    personal,
+)
 from app.db.types import BigId, Json
 
 PAGE_COLUMNS = ("list_id", "creation_time", "id")
@@ -104,6 +114,10 @@ class Contact(Timestamps, Base):
     values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict, info=personal("contacts"))
 
 
+CausingMessage = Annotated[str | None, mapped_column(info=IMPERSONAL)]
+"""The uuid of the recipient whose message caused a suppression; null for any other cause."""
+
+
 class Unsubscriber(Base):
     """An unsubscribed address: of one list, or of the whole account where `list_id` is null."""
 
@@ -131,6 +145,8 @@ class Unsubscriber(Base):
         # For all lists together, which neither of the partial indexes answers.
         Index("ix_unsubscribers_address", "account_id", "kind", "address"),
         Index("ix_unsubscribers_page", "account_id", "creation_time", "id"),
+        Index("ix_unsubscribers_list_id", "account_id", "list_id", "creation_time", "id"),
+        partial_index("ix_unsubscribers_uuid", "account_id", "uuid", postgresql="uuid IS NOT NULL"),
         non_ascii_index("unsubscribers", "address"),
         {"sqlite_autoincrement": True},
     )
@@ -142,6 +158,7 @@ class Unsubscriber(Base):
     """`email` or `mobile`."""
     address: Mapped[str] = mapped_column(info=personal("suppressions", KIND_COLUMN))
     """Normalised: emails as `email_key`."""
+    uuid: Mapped[CausingMessage]
     creation_time: Mapped[datetime]
 
 
@@ -152,6 +169,8 @@ class BlockedAddress(Base):
     __table_args__ = (
         UniqueConstraint("account_id", "kind", "address"),
         Index("ix_blocked_addresses_page", "account_id", "creation_time", "id"),
+        Index("ix_blocked_addresses_reason", "account_id", "reason", "creation_time", "id"),
+        partial_index("ix_blocked_addresses_uuid", "account_id", "uuid", postgresql="uuid IS NOT NULL"),
         non_ascii_index("blocked_addresses", "address"),
         {"sqlite_autoincrement": True},
     )
@@ -163,6 +182,7 @@ class BlockedAddress(Base):
     reason: Mapped[str] = mapped_column(info=personal("suppressions"))
     reply: Mapped[str | None] = mapped_column(info=personal("suppressions"))
     """By which a bounce has blocked it, without the address itself."""
+    uuid: Mapped[CausingMessage]
     creation_time: Mapped[datetime]
 
 

@@ -43,17 +43,21 @@ def apply_to_addresses(transaction: Transaction, transitions: Sequence[Transitio
     }
     _reset(transaction, resets)
     soft = [
-        (_address_of(transition), transition.detail) for transition in transitions if transition.soft_bounces == "count"
+        (_address_of(transition), _block(TEMPORARY_BOUNCES, transition))
+        for transition in transitions
+        if transition.soft_bounces == "count"
     ]
-    replies, full = dict(soft), _count(transaction, Counter(address for address, _ in soft))
+    latest, full = dict(soft), _count(transaction, Counter(address for address, _ in soft))
     hard = {
-        _address_of(transition): Block(PERMANENT_BOUNCE, transition.detail)
+        _address_of(transition): _block(PERMANENT_BOUNCE, transition)
         for transition in transitions
         if transition.blocks_address
     }
-    return block_addresses(
-        transaction, {address: Block(TEMPORARY_BOUNCES, replies[address]) for address in full} | hard
-    )
+    return block_addresses(transaction, {address: latest[address] for address in full} | hard)
+
+
+def _block(reason: str, transition: Transition) -> Block:
+    return Block(reason, transition.detail, transition.recipient.uuid)
 
 
 def add_soft_bounces(transaction: Transaction, bounces: Counter[AccountAddress]) -> ChangedContacts:
@@ -65,12 +69,13 @@ def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Boun
     """Applies a late bounce to the address: blocks it, or counts a soft bounce. The message had counted as delivered,
     which reset the count of soft bounces: the earlier ones count again."""
     address = account_address(recipient)
+    cause = bounce.diagnostic, recipient.uuid
     if bounce.blocks:
-        return block_addresses(transaction, {address: Block(PERMANENT_BOUNCE, bounce.diagnostic)})
+        return block_addresses(transaction, {address: Block(PERMANENT_BOUNCE, *cause)})
     if not bounce.is_soft:
         return {}
     full = _count(transaction, Counter([address]), recipient.id)
-    return block_addresses(transaction, dict.fromkeys(full, Block(TEMPORARY_BOUNCES, bounce.diagnostic)))
+    return block_addresses(transaction, dict.fromkeys(full, Block(TEMPORARY_BOUNCES, *cause)))
 
 
 def forget_soft_bounces(transaction: Transaction, recipient: RecipientRow) -> None:
