@@ -15,7 +15,7 @@ from app.recipients.collection import OPERATOR_RECIPIENTS, MatchingRecipients, P
 from app.sends.cancel import CANCELLABLE
 from app.sends.holds.held import HELD_MESSAGES_SHAPE, HeldMessages, MatchingHeldMessages
 from app.sends.outcomes.requeue import RETRYABLE
-from app.suppressions.filters import SUPPRESSIONS
+from app.suppressions.filters import CONSOLE_SUPPRESSIONS
 from app.suppressions.matching import MatchingBlocked
 
 Pairs = Sequence[tuple[str, str]]
@@ -71,7 +71,7 @@ def cancellable_matches(account: Account, pairs: Pairs, newest: Place | None = N
 def unblockable_matches(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingBlocked:
     """The blocked addresses that match. Raises the errors of the query, and `parameter_not_available` for a filter by
     address."""
-    query = parse_filters(pairs, SUPPRESSIONS)
+    query = parse_filters(pairs, CONSOLE_SUPPRESSIONS)
     _check_many(query, "unblock it on its own")
     return MatchingBlocked(account.id, query, newest)
 

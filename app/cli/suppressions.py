@@ -4,89 +4,54 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import Any
+from dataclasses import replace
 
 import click
-from sqlalchemy import ColumnElement, func, literal, null, select
 from sqlalchemy.orm import Session
 
 from app.accounts.exports import record_export
 from app.accounts.find import find_account
-from app.addresses import NormalizedAddress, address_forms, normalize_address
+from app.addresses import NormalizedAddress, normalize_address
 from app.bulk_actions.kinds import UNBLOCK
 from app.bulk_actions.preview import Preview
 from app.cli.base import CommandResult, Group, Row, WrongValue, account_option, address_kind, json_option, limit_option
 from app.cli.bulk_actions import ask_for_all, print_asked
-from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
+from app.cli.csv_files import export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
-from app.db.address_forms import PREFIX, find_digests
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
-from app.db.models import Account, BlockedAddress, List, Unsubscriber
-from app.db.pages import pages_of
-from app.db.public_ids import public_id
+from app.db.models import Account, List
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import shown_id
 from app.services import Services
 from app.suppressions.acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
-from app.suppressions.filters import SUPPRESSIONS
+from app.suppressions.entries import Suppression, count_entries, query_by, read_all, read_entries
+from app.suppressions.filters import CONSOLE_SUPPRESSIONS, STATES
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 
 # `flask suppressions export`: unsubscribed and blocked addresses as a CSV file.
 
-EXPORT_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
-Model = type[Unsubscriber | BlockedAddress]
-ROW_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "reply", "creation_time")
-MODELS: dict[str, Model] = {"unsubscribed": Unsubscriber, "blocked": BlockedAddress}
+EXPORT_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply", "uuid")
 
 
 @group.command("export")
 @export_options
-@click.option("--state", type=click.Choice(tuple(MODELS)), help="Only addresses in this state.")
+@click.option("--state", type=click.Choice(STATES), help="Only addresses in this state.")
 @account_option
 @json_option
 def export(
     file: str, *, delimiter: str | None, encoding: str | None, state: str | None, account: str | None, as_json: bool
 ) -> None:
     """Write the suppressed addresses of an account to a CSV file. Use - for standard output."""
-    states = tuple(MODELS) if state is None else (state,)
+    query = query_by(state=state)
     with services().database.read() as session:
         account_id = find_account(session, account).id
-        total = sum(_number(session, MODELS[entry_state], account_id) for entry_state in states)
-        pages = chain.from_iterable(_pages(session, entry_state, account_id) for entry_state in states)
+        total = count_entries(session, account_id, query)
+        pages = (list(map(_row, entries)) for entries in read_all(session, account_id, query))
         record_export(services().database, "suppression.exported", account_id, suppressions=total)
         export_rows(file, format_to_write(delimiter, encoding), EXPORT_COLUMNS, pages, total, as_json=as_json)
-
-
-def _number(session: Session, model: Model, account_id: int) -> int:
-    return session.execute(select(func.count(model.id)).where(*_export_filter(model, account_id))).scalar_one()
-
-
-def _pages(session: Session, state: str, account_id: int) -> Iterator[Rows]:
-    """The entries by address."""
-    model = MODELS[state]
-    statement = _entries(state).where(*_export_filter(model, account_id))
-    for page in pages_of(session, statement, (model.kind, model.address, model.id)):
-        yield [dict(zip(EXPORT_COLUMNS, row, strict=False)) for row in page]
-
-
-def _export_filter(model: Model, account_id: int) -> tuple[Any, ...]:
-    """The conditions of entries to export. Those of forgotten people stay out: a digest is of no use elsewhere
-    (docs/privacy.md#what-is-kept)."""
-    return model.account_id == account_id, ~model.address.startswith(PREFIX)
-
-
-def _entries(state: str) -> Any:
-    if state == "blocked":
-        blocked = BlockedAddress
-        columns = blocked.kind, blocked.address, null(), null(), blocked.reason, blocked.creation_time, blocked.reply
-        return select(literal(state), *columns)
-    entry = Unsubscriber
-    unsubscribed = entry.kind, entry.address, public_id(entry.list_id), List.name, null(), entry.creation_time, null()
-    return select(literal(state), *unsubscribed).outerjoin(List, List.id == entry.list_id)
 
 
 MAX_LISTED_ENTRIES = 20
@@ -103,47 +68,27 @@ def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
     return None if name is None else find_by_name_or_id(session, List, account_id, name, "list").id
 
 
-def _listed_rows(
-    session: Session, state: str, account_id: int, limit: int | None, address: str | None = None
-) -> list[Row]:
-    """The entries with that state, the newest first."""
-    model = MODELS[state]
-    statement = _entries(state).where(*_address_filter(session, model, account_id, address))
-    rows = session.execute(statement.order_by(model.id.desc()).limit(limit))
-    return [_row(dict(zip(EXPORT_COLUMNS, row, strict=True))) for row in rows]
-
-
-def _address_filter(
-    session: Session, model: Model, account_id: int, address: str | None
-) -> Iterator[ColumnElement[bool]]:
-    yield model.account_id == account_id
-    if address is not None:
-        kind = address_kind(address)
-        yield model.kind == kind
-        normalized = normalize_address(kind, address)
-        yield model.address.in_([*address_forms(normalized.key), *find_digests(session, [normalized])])
-
-
-def _row(entry: Row) -> Row:
-    is_forgotten = entry["address"].startswith(PREFIX)
-    return {**{name: entry[name] for name in ROW_COLUMNS}, **({"address": FORGOTTEN_ADDRESS} if is_forgotten else {})}
+def _row(entry: Suppression) -> Row:
+    return {
+        **{"state": entry.state, "kind": entry.kind, "address": entry.address or FORGOTTEN_ADDRESS},
+        **{"list_id": entry.list_id, "list": entry.list_name, "reason": entry.reason, "reply": entry.reply},
+        **{"uuid": entry.uuid, "creation_time": entry.creation_time},
+    }
 
 
 def _entries_of(session: Session, account_id: int, address: str) -> list[Row]:
-    return [row for state in MODELS for row in _listed_rows(session, state, account_id, None, address)]
+    query = query_by(**dict([_normalized(address)]))
+    pages = read_all(session, account_id, query, with_forgotten=True)
+    return [_row(entry) for page in pages for entry in page]
 
 
 @group.reads("list", "all accounts")
-@click.option("--state", type=click.Choice(("unsubscribed", "blocked")), help="Only addresses in this state.")
+@click.option("--state", type=click.Choice(STATES), help="Only addresses in this state.")
 @limit_option
 def list_(session: Session, account: Account, state: str | None, limit: int) -> list[Row]:
     """Show suppressed addresses, newest first. Addresses without a list are unsubscribed account-wide."""
-    return [
-        row
-        for entry_state in MODELS
-        if state in (None, entry_state)
-        for row in _listed_rows(session, entry_state, account.id, limit)
-    ]
+    query = replace(query_by(state=state), limit=limit)
+    return [_row(entry) for entry in read_entries(session, account.id, query, with_forgotten=True)[0]]
 
 
 @group.reads("show", "all accounts")
@@ -208,7 +153,7 @@ def _where(list_: str | None) -> str:
 def _is_filter(text: str) -> bool:
     """An address may have an equals sign, too."""
     name, equals, _ = text.partition("=")
-    return bool(equals) and name.partition(":")[0] in SUPPRESSIONS.filters
+    return bool(equals) and name.partition(":")[0] in CONSOLE_SUPPRESSIONS.filters
 
 
 @group.writes("block")

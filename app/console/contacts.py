@@ -14,7 +14,7 @@ from app.console.automations import LiveRun, runs_of_contact
 from app.console.lists import path_of_list
 from app.console.messages import search as search_messages
 from app.console.queries import SearchPage, SearchRequest
-from app.console.suppressions import suppressions_of, words_of
+from app.console.suppressions import path_of_suppression, words_of
 from app.contacts.by_hand import ContactActs, ContactAddresses
 from app.contacts.cells import FLAGS, contact_from_cells
 from app.contacts.read import contact_shape, get_contact, page_contacts
@@ -25,6 +25,7 @@ from app.query.conditions import Query
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.settings import Settings
+from app.suppressions.entries import suppressions_of
 from app.suppressions.filters import BLOCKED
 
 Item = Mapping[str, Any]
@@ -137,7 +138,7 @@ def _reasons(session: Session, account: Account, contact_list: ListSpec, item: I
         return
     suppressions = suppressions_of(session, contact_list.account_id, contact_list.id, addresses)
     for suppression in suppressions:
-        yield Reason(words_of(suppression), suppression.path)
+        yield Reason(words_of(suppression), path_of_suppression(suppression))
     unsubscribed = {suppression.kind for suppression in suppressions if suppression.state != BLOCKED}
     for kind in ADDRESS_KINDS:
         if item[kind] is not None and not item["subscribed"][kind] and kind not in unsubscribed:

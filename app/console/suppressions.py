@@ -7,40 +7,30 @@ merged, so that it costs the same however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
-from typing import Any, cast
+from typing import cast
 
-from sqlalchemy import ColumnElement, String, and_, case, false, literal, null, or_, select, tuple_
-from sqlalchemy import cast as sql_cast
+from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
 from app.addresses import (
-    ADDRESS_KINDS,
     AccountAddress,
     AddressKind,
     NormalizedAddress,
-    address_forms,
     normalize_address,
 )
 from app.audit.actor import Actor
 from app.audit.read import acts_on_address
 from app.clock import timestamp
 from app.console.queries import SearchPage, SearchRequest, older_query
-from app.db.address_forms import PREFIX, find_digests
 from app.db.database import Transaction
 from app.db.expressions import in_json
-from app.db.index_hints import planned_for_values
 from app.db.lookup import find_by_name_or_id
-from app.db.models import BlockedAddress, List, Recipient, RecipientStep, Unsubscriber
+from app.db.models import List, Recipient, RecipientStep
 from app.errors import ServiceError
-from app.ids import shown_id
 from app.infrastructure.digests import address_digests
-from app.query import compile as compiled
-from app.query.conditions import Equals, FilterCondition, Query
-from app.query.cursors import Position
 from app.recipients.filters import sent_to
 from app.recipients.timeline import TimelineStep
 from app.secret_keys import SecretKeys
@@ -53,137 +43,24 @@ from app.suppressions.acts import (
     remove_blocked,
     remove_unsubscribed,
 )
-from app.suppressions.filters import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
+from app.suppressions.entries import Suppression, read_entries
+from app.suppressions.filters import BLOCKED, CONSOLE_SUPPRESSIONS, UNSUBSCRIBED
 
 PATH = "/console/suppressions"
-Model = type[Unsubscriber | BlockedAddress]
-MODELS: dict[str, Model] = {UNSUBSCRIBED: Unsubscriber, BLOCKED: BlockedAddress}
-"""State -> its table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suppression:
-    """An entry: `address` is None for a forgotten person, and `stored_list_id` and `list_name` are for one of all
-    lists; `reason` and `reply` are those of a block."""
-
-    state: str
-    id: int
-    kind: str
-    address: str | None
-    creation_time: datetime
-    stored_list_id: int | None
-    list_name: str | None
-    reason: str | None
-    reply: str | None
-
-    @property
-    def list_id(self) -> int | None:
-        """The id of the list as everybody outside sees it."""
-        return shown_id(self.stored_list_id)
-
-    @property
-    def path(self) -> str:
-        """The path of the suppression's page."""
-        return f"{PATH}/{self.state}/{self.id}"
 
 
 def search(search_request: SearchRequest) -> SearchPage:
-    """The account's entries that match, the newest first: two statements. Raises the errors of the query."""
-    query, limit, account_id = search_request.query(PATH, SUPPRESSIONS), search_request.limit, search_request.account_id
-    with planned_for_values(search_request.session):
-        entries = (_entries(search_request.session, account_id, state, query, limit + 1) for state in STATES)
-        suppressions = sorted(chain.from_iterable(entries), key=_order, reverse=True)
-    position = Position(_order(suppressions[limit - 1])) if len(suppressions) > limit else None
-    return SearchPage(suppressions[:limit], older_query(query.cursors, search_request.pairs, position))
+    """The account's entries that match, the newest first: one statement for most queries. Raises the errors of the
+    query."""
+    query = search_request.query(PATH, CONSOLE_SUPPRESSIONS)
+    suppressions, has_more = read_entries(search_request.session, search_request.account_id, query, with_forgotten=True)
+    position = suppressions[-1].position if has_more else None
+    return SearchPage(suppressions, older_query(query.cursors, search_request.pairs, position))
 
 
-def _order(suppression: Suppression) -> tuple[datetime, int, int]:
-    return suppression.creation_time, STATES.index(suppression.state), suppression.id
-
-
-def _entries(session: Session, account_id: int, state: str, query: Query, limit: int) -> Iterator[Suppression]:
-    model = MODELS[state]
-    conditions = [model.account_id == account_id]
-    for condition in query.conditions:
-        conditions += _matching(session, model, state, condition)
-    if query.position is not None:
-        conditions.append(_before(model, state, query.position))
-    newest = _selected(state).where(*conditions).order_by(model.creation_time.desc(), model.id.desc())
-    yield from (_suppression(state, row) for row in session.execute(newest.limit(limit)))
-
-
-def _before(model: Model, state: str, position: Position) -> ColumnElement[bool]:
-    """What comes behind the position: entries of one time are in the order of the tables, then of their ids."""
-    moment, rank, entry_id = position.item
-    time, own_rank = model.creation_time, STATES.index(state)
-    at = literal(moment, time.type)
-    if own_rank == rank:
-        return tuple_(time, model.id) < tuple_(at, literal(entry_id, model.id.type))
-    return time <= at if [own_rank, rank] == [0, 1] else time < at
-
-
-def _matching(session: Session, model: Model, state: str, condition: FilterCondition) -> list[ColumnElement[bool]]:
-    name = condition.filter.name
-    if name == "reply":
-        return [quoting(condition) if state == BLOCKED else false()]
-    if name not in ADDRESS_KINDS:
-        columns: dict[str, ColumnElement[Any]] = {
-            "state": literal(state),
-            "creation_time": model.creation_time.expression,
-        }
-        columns["reason"] = BlockedAddress.reason.expression if state == BLOCKED else sql_cast(null(), String)
-        return compiled.where(Query(conditions=(condition,)), columns)
-    given = [
-        NormalizedAddress(name, str(alternative.value))
-        for alternative in condition.alternatives
-        if isinstance(alternative, Equals)
-    ]
-    if condition.op == "ne" or len(given) < len(condition.alternatives):
-        column = case((model.kind == name, model.address))
-        return compiled.where(Query(conditions=(condition,)), {name: column})
-    # A forgotten address stands there as its digest.
-    stored = [*(address.key for address in given), *find_digests(session, given)]
-    return [model.kind == name, in_json(model.address, stored)]
-
-
-def _selected(state: str) -> Any:
-    if state == BLOCKED:
-        blocked = BlockedAddress
-        return select(
-            blocked.id,
-            blocked.kind,
-            blocked.address,
-            blocked.creation_time,
-            null(),
-            null(),
-            blocked.reason,
-            blocked.reply,
-        )
-    entry = Unsubscriber
-    columns = select(entry.id, entry.kind, entry.address, entry.creation_time, entry.list_id, List.name, null(), null())
-    return columns.outerjoin(List, List.id == entry.list_id)
-
-
-def _suppression(state: str, row: Any) -> Suppression:
-    entry_id, kind, address, moment, *others = row
-    shown_address = None if address.startswith(PREFIX) else address
-    return Suppression(state, entry_id, kind, shown_address, moment, *others)
-
-
-def suppressions_of(
-    session: Session, account_id: int, list_id: int | None, addresses: Collection[NormalizedAddress]
-) -> Sequence[Suppression]:
-    """What keeps messages of the list from the addresses, or for None messages without a list: two statements."""
-    suppressions: list[Suppression] = []
-    for state, model in MODELS.items():
-        has_address = or_(
-            *(and_(model.kind == address.kind, model.address.in_(address_forms(address.key))) for address in addresses)
-        )
-        entries = _selected(state).where(model.account_id == account_id, has_address)
-        if state == UNSUBSCRIBED:
-            entries = entries.where(or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == list_id))
-        suppressions += [_suppression(state, row) for row in session.execute(entries.order_by(model.id))]
-    return suppressions
+def path_of_suppression(suppression: Suppression) -> str:
+    """The path of the suppression's page."""
+    return f"{PATH}/{suppression.state}/{suppression.id}"
 
 
 def words_of(suppression: Suppression) -> str:
@@ -217,18 +94,6 @@ REMOVALS = {
     ),
 }
 """State -> its removal."""
-
-
-def find_suppression(session: Session, account_id: int | None, state: str, entry_id: int) -> tuple[int, Suppression]:
-    """The account's entry, or that of any account for None, with the id of its account. Raises `not_found`."""
-    if state not in MODELS:
-        raise ServiceError("not_found")
-    model = MODELS[state]
-    statement = _selected(state).add_columns(model.account_id).where(model.id == entry_id)
-    row = session.execute(statement if account_id is None else statement.where(model.account_id == account_id)).first()
-    if row is None:
-        raise ServiceError("not_found", detail="There is no such suppression; it may have been removed.")
-    return row.account_id, _suppression(state, row[:-1])
 
 
 # What made a suppression, as far as it is kept: the message whose bounce, report or link did, and who did it by hand
@@ -281,9 +146,11 @@ def causes(session: Session, secret_keys: SecretKeys, account_id: int, suppressi
 
 def _steps(session: Session, address: AccountAddress, suppression: Suppression) -> Iterator[Cause]:
     before = suppression.creation_time + MAX_GAP
-    messages = select(Recipient.id, Recipient.uuid).where(
-        Recipient.account_id == address.account_id, sent_to(address), Recipient.creation_time <= before
-    )
+    if suppression.uuid is not None:
+        is_cause: ColumnElement[bool] = Recipient.uuid == suppression.uuid
+    else:  # one from before revision 0104, or one that no message has caused
+        is_cause = and_(sent_to(address), Recipient.creation_time <= before)
+    messages = select(Recipient.id, Recipient.uuid).where(Recipient.account_id == address.account_id, is_cause)
     newest = messages.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(MAX_MESSAGES)
     uuids = {row.id: row.uuid for row in session.execute(newest)}
     if not uuids:

@@ -1,29 +1,131 @@
-"""The filters of suppressions (docs/querying.md#filters)."""
+"""The filters of suppressions, each in a form that an index answers (docs/querying.md#what-an-index-answers)."""
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, false, func, not_, or_
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from app.addresses import ADDRESS_KINDS
-from app.db.models import BlockedAddress
-from app.query.conditions import Equals, FilterCondition, IsNull
+from sqlalchemy import ColumnElement, String, and_, case, false, func, literal, not_, null, or_
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.orm import Session
+
+from app.addresses import ADDRESS_KINDS, NormalizedAddress, all_forms
+from app.db.address_forms import PREFIX, find_digests
+from app.db.expressions import in_json
+from app.db.index_hints import IndexedRows, by_index_or_order
+from app.db.models import BlockedAddress, Unsubscriber
+from app.db.types import BigId
+from app.query import compile as compiled
+from app.query.conditions import Equals, FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
 
 UNSUBSCRIBED, BLOCKED = STATES = ("unsubscribed", "blocked")
+Model = type[Unsubscriber | BlockedAddress]
+MODELS: dict[str, Model] = {UNSUBSCRIBED: Unsubscriber, BLOCKED: BlockedAddress}
+"""State -> its table."""
 SUPPRESSIONS = Resource(
     name="suppression",
     collection="suppressions",
     filters={
         **{kind: Filter(kind, FilterType.EMAIL if kind == "email" else FilterType.STRING) for kind in ADDRESS_KINDS},
         "state": Filter("state", FilterType.ENUM, STATES),
+        "list_id": Filter("list_id", FilterType.INTEGER),
         "reason": Filter("reason", FilterType.STRING),
-        "reply": Filter("reply", FilterType.STRING),
+        "uuid": Filter("uuid", FilterType.UUID),
         "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
     },
-    fields=(),
+    fields=("state", "email", "mobile", "list_id", "reason", "reply", "uuid", "creation_time"),
+    copied=("list_id",),
 )
-"""What is unsubscribed or blocked; only the latter has a reason and a reply. A filter by the reply is about a part of
-it."""
+"""What is unsubscribed or blocked; only the latter has a reason and a reply, and only the former may have a list."""
+CONSOLE_SUPPRESSIONS = replace(
+    SUPPRESSIONS, filters={**SUPPRESSIONS.filters, "reply": Filter("reply", FilterType.STRING)}
+)
+"""With a filter by a part of the reply, for people and bulk actions. No index answers it."""
+INDEXED = {UNSUBSCRIBED: ("list_id", "uuid"), BLOCKED: ("reason", "uuid")}
+"""State -> the columns that begin an index of its table."""
+
+
+def columns_of(state: str) -> Mapping[str, ColumnElement[Any]]:
+    """What there is of an entry, by name: the same of both tables."""
+    model, is_blocked = MODELS[state], state == BLOCKED
+    no_text: ColumnElement[Any] = sql_cast(null(), String)
+    return {
+        "state": literal(state, String),
+        "rank": literal(STATES.index(state), BigId),
+        "id": model.id.expression,
+        "kind": model.kind.expression,
+        "address": model.address.expression,
+        **{kind: case((model.kind == kind, model.address)) for kind in ADDRESS_KINDS},
+        "list_id": sql_cast(null(), BigId) if is_blocked else Unsubscriber.list_id.expression,
+        "reason": BlockedAddress.reason.expression if is_blocked else no_text,
+        "reply": BlockedAddress.reply.expression if is_blocked else no_text,
+        "uuid": model.uuid.expression,
+        "creation_time": model.creation_time.expression,
+    }
+
+
+def states_of(query: Query) -> Sequence[str]:
+    """The states that meet all conditions on the state."""
+    states: Sequence[str] = STATES
+    for condition in query.conditions:
+        if condition.filter.name == "state":
+            named = {alternative.value for alternative in condition.alternatives if isinstance(alternative, Equals)}
+            states = [state for state in states if (state in named) is (condition.op != "ne")]
+    return states
+
+
+def is_listed(state: str, account_id: int) -> tuple[ColumnElement[bool], ...]:
+    """The account's entries without those of forgotten people, of which a digest is kept that is of no use elsewhere
+    (docs/privacy.md#what-is-kept)."""
+    model = MODELS[state]
+    return model.account_id == account_id, ~model.address.startswith(PREFIX)
+
+
+def matching(session: Session, account_id: int, state: str, query: Query) -> Iterator[ColumnElement[bool]]:
+    """The conditions of the query on the entries with that state, beside those on the state."""
+    for condition in query.conditions:
+        name = condition.filter.name
+        if name == "reply":
+            yield quoting(condition) if state == BLOCKED else false()
+        elif name in ADDRESS_KINDS:
+            yield _by_address(session, account_id, state, condition)
+        elif name != "state":
+            yield _by_column(session, account_id, state, condition)
+
+
+def _by_column(session: Session, account_id: int, state: str, condition: FilterCondition) -> ColumnElement[bool]:
+    """One value is found in the order of pages by its index; several are looked up if they are rare."""
+    name, column = condition.filter.name, columns_of(state)[condition.filter.name]
+    matches = and_(*compiled.where(Query(conditions=(condition,)), {name: column}))
+    is_single = len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals | IsNull)
+    if condition.op == "ne" or is_single or name not in INDEXED[state]:
+        return matches
+    return _by_index_or_order(session, account_id, state, matches, column)
+
+
+def _by_index_or_order(
+    session: Session, account_id: int, state: str, matches: ColumnElement[bool], column: Any
+) -> ColumnElement[bool]:
+    model = MODELS[state]
+    return by_index_or_order(session, model.id, model.account_id == account_id, matches, [IndexedRows(matches, column)])
+
+
+def _by_address(session: Session, account_id: int, state: str, condition: FilterCondition) -> ColumnElement[bool]:
+    """By addresses in all forms in which they may be stored: also digests, where forgotten people are listed."""
+    kind, model = condition.filter.name, MODELS[state]
+    if condition.op == "ne":
+        return and_(*compiled.where(Query(conditions=(condition,)), columns_of(state)))
+    if IsNull() in condition.alternatives:
+        return _by_index_or_order(session, account_id, state, model.kind != kind, model.address)
+    addresses = [
+        NormalizedAddress("email" if kind == "email" else "mobile", str(alternative.value))
+        for alternative in condition.alternatives
+        if isinstance(alternative, Equals)
+    ]
+    stored = [*all_forms(address.key for address in addresses), *find_digests(session, addresses)]
+    return and_(model.kind == kind, in_json(model.address, stored))
 
 
 def quoting(condition: FilterCondition) -> ColumnElement[bool]:

@@ -15,14 +15,13 @@ from app.addresses import all_forms
 from app.clock import this_second
 from app.contacts.blocked import COMPLAINT, unblock_entries
 from app.contacts.events import record_contact_events
-from app.db.address_forms import PREFIX
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
 from app.db.models import BlockedAddress, SoftBounces
 from app.query import compile as compiled
 from app.query.conditions import Query
-from app.suppressions.filters import BLOCKED, quoting
+from app.suppressions.filters import BLOCKED, columns_of, is_listed, quoting
 
 Place = tuple[datetime, int]
 """Creation time and id of an entry: where it is in their order."""
@@ -41,16 +40,10 @@ class MatchingBlocked:
     @property
     def conditions(self) -> list[ColumnElement[bool]]:
         """What the blocked addresses that match meet."""
-        entry = BlockedAddress
         replies = [condition for condition in self.query.conditions if condition.filter.name == "reply"]
         others = Query(conditions=tuple(condition for condition in self.query.conditions if condition not in replies))
-        columns: dict[str, ColumnElement[Any]] = {
-            "state": literal(BLOCKED),
-            "reason": entry.reason.expression,
-            "creation_time": entry.creation_time.expression,
-        }
-        is_listed = entry.account_id == self.account_id, entry.reason != COMPLAINT, ~entry.address.startswith(PREFIX)
-        return [*is_listed, *compiled.where(others, columns), *map(quoting, replies)]
+        is_included = *is_listed(BLOCKED, self.account_id), BlockedAddress.reason != COMPLAINT
+        return [*is_included, *compiled.where(others, columns_of(BLOCKED)), *map(quoting, replies)]
 
     def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
         """The next ones behind a place, with their creation time and id behind the columns."""

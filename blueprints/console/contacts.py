@@ -21,7 +21,6 @@ from app.console.contacts import (
 from app.console.lists import name_of, path_of_list
 from app.console.losses import loss_of_contact
 from app.console.messages import PATH as MESSAGES_PATH
-from app.console.suppressions import suppressions_of
 from app.contacts.by_hand import ContactActs
 from app.contacts.read import get_contact
 from app.db.database import ReadSession, Transaction
@@ -35,6 +34,7 @@ from app.http.context import services
 from app.http.paths import path_id
 from app.lists.fields import ListSpec
 from app.query.conditions import Query
+from app.suppressions.entries import suppressions_of
 from app.suppressions.filters import UNSUBSCRIBED
 from blueprints.console.blueprint import blp
 from blueprints.console.lists import list_of_path, list_page, may_write

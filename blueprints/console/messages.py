@@ -38,7 +38,7 @@ from app.console.messages import (
 )
 from app.console.queries import FILE_ROWS, SearchPage, SearchRequest, without_cursor
 from app.console.step_deliveries import step_deliveries
-from app.console.suppressions import REMOVALS, suppressions_of
+from app.console.suppressions import REMOVALS
 from app.db.database import ReadSession, Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
@@ -52,6 +52,7 @@ from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.recipients.states import SHOWN_STATES, RecipientState
 from app.sends.cancel import cancel
+from app.suppressions.entries import suppressions_of
 from app.tracking.countries import country_name
 from blueprints.console.blueprint import blp
 from blueprints.console.suppressions import removal_question

@@ -19,10 +19,8 @@ from app.console.suppressions import (
     REMOVALS,
     Cause,
     NewSuppression,
-    Suppression,
     add_suppression,
     causes,
-    find_suppression,
     remove_suppression,
     search,
     words_of,
@@ -40,6 +38,7 @@ from app.http.context import services
 from app.http.paths import path_id
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
+from app.suppressions.entries import Suppression, find_suppression
 from app.suppressions.filters import STATES
 from blueprints.console.blueprint import blp
 from blueprints.console.bulk_actions import BulkPreview
@@ -67,7 +66,7 @@ SEARCH = Search(
     template="suppressions.html",
     text_filter=address_filter,
     find=search,
-    columns=("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply"),
+    columns=("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply", "uuid"),
     row=_row,
     context=lambda: {"states": STATES, "may_change": _may_change(), "most_rows": MAX_ROWS},
     page_context=_page_context,

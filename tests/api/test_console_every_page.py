@@ -83,7 +83,7 @@ FILES = {
     ),
     "/groups/<group_id>/day.csv": ("day.csv", "hour accepted delivered bounced failed opened clicked"),
     "/holds.csv": ("held-messages.csv", "uuid creation_time due_time was type email mobile group_id"),
-    "/suppressions.csv": ("suppressions.csv", "state kind address list_id list reason creation_time reply"),
+    "/suppressions.csv": ("suppressions.csv", "state kind address list_id list reason creation_time reply uuid"),
     "/inbox.csv": ("inbox.csv", "id captured_time type address sender subject blind_copy uuid"),
     "/keys.csv": (
         "keys.csv",
