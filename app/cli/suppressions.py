@@ -25,9 +25,10 @@ from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import shown_id
 from app.services import Services
-from app.suppressions.acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
+from app.suppressions.acts import add_suppression, remove_blocked, remove_unsubscribed
+from app.suppressions.add import NewSuppression
 from app.suppressions.entries import Suppression, count_entries, query_by, read_all, read_entries
-from app.suppressions.filters import CONSOLE_SUPPRESSIONS, STATES
+from app.suppressions.filters import BLOCKED, CONSOLE_SUPPRESSIONS, STATES, UNSUBSCRIBED
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 
@@ -108,7 +109,8 @@ def _normalized(address: str) -> NormalizedAddress:
 def unsubscribe(transaction: Transaction, account: Account, address: str, list_: str | None) -> CommandResult:
     """Unsubscribe an email address or a mobile number. Its contacts are updated, and webhooks receive events."""
     list_id, key = _list_id(transaction, account.id, list_), services().settings.secret_key
-    changed = add_unsubscribed(transaction, key, account.id, _normalized(address), list_id)
+    new = NewSuppression(_normalized(address), UNSUBSCRIBED, list_id)
+    changed = add_suppression(transaction, key, account.id, new).contacts
     facts = {"address": address, "list_id": shown_id(list_id), "unsubscribed": True, "contacts_changed": changed}
     return CommandResult(f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}", facts)
 
@@ -161,7 +163,8 @@ def _is_filter(text: str) -> bool:
 @click.option("--reason", default="blocked by hand", show_default=True, help="Why; the suppression shows it.")
 def block(transaction: Transaction, account: Account, address: str, reason: str) -> CommandResult:
     """Block an email address or a mobile number. It gets no messages from any list."""
-    add_blocked(transaction, services().settings.secret_key, account.id, _normalized(address), reason)
+    new = NewSuppression(_normalized(address), BLOCKED, reason=reason)
+    add_suppression(transaction, services().settings.secret_key, account.id, new)
     return CommandResult(f"{address} is blocked", {"address": address, "blocked": True})
 
 

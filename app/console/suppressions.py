@@ -35,14 +35,13 @@ from app.recipients.filters import sent_to
 from app.recipients.timeline import TimelineStep
 from app.secret_keys import SecretKeys
 from app.suppressions.acts import (
-    add_blocked,
-    add_unsubscribed,
     address_of,
     checked_reason,
     checked_state,
     remove_blocked,
     remove_unsubscribed,
 )
+from app.suppressions.add import NewSuppression
 from app.suppressions.entries import Suppression, read_entries
 from app.suppressions.filters import BLOCKED, CONSOLE_SUPPRESSIONS, UNSUBSCRIBED
 
@@ -174,7 +173,7 @@ def _acts(session: Session, secret_keys: SecretKeys, account_id: int, address: N
 
 
 @dataclass(frozen=True, slots=True)
-class NewSuppression:
+class SuppressionForm:
     """What the form says: an address, a state, a list by its name or id, and the reason of a block. The last two may
     be empty."""
 
@@ -184,19 +183,18 @@ class NewSuppression:
     reason: str = ""
 
 
-def add_suppression(transaction: Transaction, secret_key: str, account_id: int, new: NewSuppression) -> None:
-    """Blocks the address, or unsubscribes it from the list, or account-wide without one. Raises the errors of the
-    form."""
-    address, state = address_of(new.address), checked_state(new.state)
+def read_form(session: Session, account_id: int, form: SuppressionForm) -> NewSuppression:
+    """What the form adds: a block, or an unsubscription from the list, or account-wide without one. Raises the errors
+    of the form."""
+    address, state = address_of(form.address), checked_state(form.state)
     if state == BLOCKED:
-        if new.list:
+        if form.list:
             raise ServiceError(
                 "unexpected_field", field="list", detail="A block applies to all lists. Leave the list out."
             )
-        add_blocked(transaction, secret_key, account_id, address, checked_reason(new.reason))
-        return
-    list_id = find_by_name_or_id(transaction, List, account_id, new.list, "list").id if new.list else None
-    add_unsubscribed(transaction, secret_key, account_id, address, list_id)
+        return NewSuppression(address, state, reason=checked_reason(form.reason))
+    list_id = find_by_name_or_id(session, List, account_id, form.list, "list").id if form.list else None
+    return NewSuppression(address, state, list_id)
 
 
 def remove_suppression(transaction: Transaction, secret_key: str, account_id: int, suppression: Suppression) -> None:

@@ -32,6 +32,8 @@ from app.db.locks import advisory_lock
 from app.db.models import Contact, Unsubscriber
 
 ADDRESS_COLUMNS: dict[AddressKind, Any] = {"email": Contact.email_key, "mobile": Contact.mobile}
+UnsubscriberEntry = tuple[NormalizedAddress, int | None]
+"""An address and the list that it has unsubscribed from; None stands for the whole account."""
 SUBSCRIBED_COLUMNS: dict[AddressKind, Any] = {"email": Contact.subscribed_email, "mobile": Contact.subscribed_mobile}
 
 
@@ -111,9 +113,29 @@ def unsubscribe_addresses(
 
     Returns the contacts whose flag became false.
     """
-    shared = {"account_id": account_id, "list_id": list_id, "uuid": uuid, "creation_time": moment}
-    insert_new_rows(transaction, Unsubscriber, [{"kind": kind, "address": key} for kind, key in addresses], shared)
-    return _set_flags(transaction, account_id, list_id, addresses, subscribed=False, moment=moment)
+    return unsubscribe_entries(
+        transaction, account_id, [(address, list_id) for address in addresses], moment, uuid=uuid
+    )
+
+
+def unsubscribe_entries(
+    transaction: Transaction,
+    account_id: int,
+    entries: Collection[UnsubscriberEntry],
+    moment: datetime,
+    *,
+    uuid: str | None = None,
+) -> list[ContactKey]:
+    """Adds entries of any lists like `unsubscribe_addresses`, in as many statements as those of one."""
+    rows = [{"list_id": list_id, "kind": kind, "address": key} for (kind, key), list_id in entries]
+    insert_new_rows(transaction, Unsubscriber, rows, {"account_id": account_id, "uuid": uuid, "creation_time": moment})
+    account_wide = [address for address, list_id in entries if list_id is None]
+    in_lists = [address for address, list_id in entries if list_id is not None]
+    lists = {list_id for _, list_id in entries if list_id is not None}
+    return [
+        *_set_flags(transaction, account_id, None, account_wide, subscribed=False, moment=moment),
+        *_set_flags(transaction, account_id, lists, in_lists, subscribed=False, moment=moment),
+    ]
 
 
 def resubscribe_addresses(
@@ -138,7 +160,8 @@ def resubscribe_addresses(
         delete(Unsubscriber).where(Unsubscriber.account_id == account_id, entries_of(addresses), deleted),
         execution_options={"synchronize_session": False},
     )
-    return _set_flags(transaction, account_id, list_id, addresses, subscribed=True, moment=moment)
+    lists = None if list_id is None else {list_id}
+    return _set_flags(transaction, account_id, lists, addresses, subscribed=True, moment=moment)
 
 
 def _keep_on_other_lists(
@@ -181,13 +204,14 @@ def _account_wide(
 def _set_flags(
     transaction: Transaction,
     account_id: int,
-    list_id: int | None,
+    lists: Collection[int] | None,
     addresses: Iterable[NormalizedAddress],
     *,
     subscribed: bool,
     moment: datetime,
 ) -> list[ContactKey]:
-    """Sets the flags of the contacts that have the addresses: in the list, or in all lists of the account."""
+    """Sets the flags of the contacts that have the addresses: in the lists, or in all lists of the account. The entries
+    say in which of several lists each address is unsubscribed."""
     changed: list[ContactKey] = []
     for kind, keys in by_kind(addresses).items():
         conditions = [
@@ -195,11 +219,14 @@ def _set_flags(
             in_json(ADDRESS_COLUMNS[kind], keys),
             SUBSCRIBED_COLUMNS[kind].is_not(subscribed),
         ]
-        if list_id is not None:
-            conditions.append(Contact.list_id == list_id)
+        if lists is not None:
+            (first, *others) = lists or {0}
+            conditions.append(in_json(Contact.list_id, lists) if others else Contact.list_id == first)
+        applies = has_entry(kind, or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == Contact.list_id))
         if subscribed:
-            applies = or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == Contact.list_id)
-            conditions.append(~has_entry(kind, applies))
+            conditions.append(~applies)
+        elif lists is not None and len(lists) > 1:
+            conditions.append(applies)
         statement = (
             update(Contact)
             .where(*conditions)

@@ -3,24 +3,19 @@ rows are written, in a number of statements that does not grow with them, and wh
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KINDS, AccountAddress, NormalizedAddress, mobile_as_stored
+from app.addresses import ADDRESS_KINDS, NormalizedAddress, mobile_as_stored
 from app.audit.record import Act
-from app.clock import this_second
 from app.contacts.acts import act_on_list
-from app.contacts.blocked import Block, block_addresses, blocked_among
 from app.contacts.cells import FLAGS, READ_ONLY_KEYS, SUBSCRIBED_KEYS, column_key, columns_of, contact_from_cells
-from app.contacts.events import record_contact_events
 from app.contacts.rules import address_errors
-from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
-from app.contacts.unsubscriber_entries import lists_of_entries
+from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.upsert import UpsertCounts, identifier_of, key_of, match_contacts, unidentified, upsert_batch
 from app.db.database import Database, Transaction
 from app.db.expressions import in_json
@@ -33,7 +28,8 @@ from app.imports.rows import Fault, Row
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
 from app.suppressions.acts import address_of, checked_reason, checked_state
-from app.suppressions.filters import BLOCKED, UNSUBSCRIBED
+from app.suppressions.add import NewSuppression, add_suppressions, count_new, stored_list_ids
+from app.suppressions.filters import BLOCKED
 
 COLUMNS_NEVER_CLEARED = (*FLAGS, *SUBSCRIBED_KEYS)
 """Columns of contacts that have no value for which an empty cell could stand."""
@@ -119,8 +115,6 @@ class ContactsOfList:
 # Suppressions.
 
 ADDRESS_COLUMNS = ("address", "email", "mobile")
-Key = tuple[NormalizedAddress, str, int | None]
-"""Address, state and list of a suppression; no list stands for the whole account."""
 
 
 class SuppressionsOfAccount:
@@ -182,65 +176,32 @@ class SuppressionsOfAccount:
                 row.faults.append(Fault(("invalid_id", "list"), f"The account has no list {list_name!r}."))
 
     def write(self, transaction: Transaction, rows: Sequence[Row], _at_once: bool) -> UpsertCounts:
-        """Adds suppressions; returns how many, and how many contacts have changed by that."""
+        """Adds suppressions; returns how many, and how many contacts have changed by that. Raises `invalid_id` for a
+        list that is gone since it was found."""
         lock_subscriptions(transaction, self.account_id)
-        self._require_lists(transaction, rows)
-        keys, added = dict.fromkeys(map(_key, rows)), self._count_new(transaction, rows)
-        changed = [*self._unsubscribe(transaction, keys), *self._block(transaction, rows)]
-        record_contact_events(transaction, self.account_id, "updated", sorted(changed), this_second())
-        return UpsertCounts(created=added, updated=len(changed))
+        ids = {row.values["list_id"] for row in rows} - {None}
+        there = {None, *stored_list_ids(transaction, self.account_id, ids).values()}
+        for index, row in enumerate(rows):
+            if row.values["list_id"] not in there:
+                detail = f"The list {row.values['list']!r} was deleted."
+                raise ServiceError("invalid_id", field="list", index=index, detail=detail)
+        added = add_suppressions(transaction, self.account_id, list(map(_new_suppression, rows)))
+        return UpsertCounts(created=added.entries, updated=added.contacts)
 
     def try_out(self, database: Database, rows: Sequence[Row]) -> UpsertCounts:
         """How many suppressions `write` would add: counted, without the locks of those who write."""
         with database.read() as session:
-            return UpsertCounts(created=self._count_new(session, rows))
-
-    def _count_new(self, session: Session, rows: Iterable[Row]) -> int:
-        """How many suppressions of the rows are not there."""
-        keys = {*map(_key, rows)}
-        return len(keys - {*self._stored_keys(session, [address for address, _, _ in keys])})
-
-    def _require_lists(self, transaction: Transaction, rows: Sequence[Row]) -> None:
-        """Keeps the lists of the rows from being deleted. Raises `invalid_id` for one that is gone since it was
-        found."""
-        ids = {row.values["list_id"] for row in rows} - {None}
-        there = select(List.id).where(List.account_id == self.account_id, in_json(List.id, sorted(ids)))
-        gone = ids - {*transaction.scalars(there.with_for_update(read=True, key_share=True))} if ids else ids
-        for index, row in enumerate(rows):
-            if row.values["list_id"] in gone:
-                detail = f"The list {row.values['list']!r} was deleted."
-                raise ServiceError("invalid_id", field="list", index=index, detail=detail)
-
-    def _stored_keys(self, session: Session, addresses: Sequence[NormalizedAddress]) -> Iterator[Key]:
-        """The suppressions of the addresses."""
-        for address, lists in lists_of_entries(session, self.account_id, addresses).items():
-            yield from ((address, UNSUBSCRIBED, list_id) for list_id in lists)
-        yield from ((address, BLOCKED, None) for address in blocked_among(session, self.account_id, addresses))
-
-    def _unsubscribe(self, transaction: Transaction, keys: Iterable[Key]) -> Iterator[tuple[int, int]]:
-        by_list: defaultdict[int | None, list[NormalizedAddress]] = defaultdict(list)
-        for address, state, list_id in keys:
-            if state == UNSUBSCRIBED:
-                by_list[list_id].append(address)
-        for list_id, addresses in by_list.items():
-            yield from unsubscribe_addresses(transaction, self.account_id, list_id, addresses, this_second())
-
-    def _block(self, transaction: Transaction, rows: Iterable[Row]) -> Sequence[tuple[int, int]]:
-        blocks = {
-            AccountAddress(self.account_id, *_key(row)[0]): Block(row.values["reason"])
-            for row in rows
-            if row.values["state"] == BLOCKED
-        }
-        return block_addresses(transaction, blocks).get(self.account_id, [])
+            return UpsertCounts(created=count_new(session, self.account_id, list(map(_new_suppression, rows))))
 
     def act(self, _rows: int, done: UpsertCounts, **_further: int) -> Act:
         """An import of so many suppressions."""
         return Act("suppression.imported", self.account_id, counts={"suppressions": done.created})
 
 
-def _key(row: Row) -> Key:
+def _new_suppression(row: Row) -> NewSuppression:
     values = row.values
-    return NormalizedAddress(values["kind"], values["address"]), values["state"], values["list_id"]
+    address = NormalizedAddress(values["kind"], values["address"])
+    return NewSuppression(address, values["state"], values["list_id"], values["reason"])
 
 
 Kind = ContactsOfList | SuppressionsOfAccount

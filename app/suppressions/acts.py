@@ -8,12 +8,13 @@ from app.audit.record import Act, record
 from app.audit.values import Change
 from app.contacts.forgotten import restore_address
 from app.contacts.subscriptions import lock_subscriptions
-from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
+from app.contacts.suppress import resubscribe, unblock
 from app.contacts.unsubscriber_entries import lists_of_entries
 from app.db.database import Transaction
 from app.errors import ServiceError
 from app.ids import shown_id
 from app.infrastructure.digests import address_digest
+from app.suppressions.add import AddedCounts, NewSuppression, add_suppressions
 from app.suppressions.filters import BLOCKED, STATES, UNSUBSCRIBED
 
 # What people write in forms and files.
@@ -62,17 +63,13 @@ def suppression_act(action: str, account_id: int, address_digest: str, state: st
     return Act(action, account_id, address_digest=address_digest, changes=changes)
 
 
-def add_unsubscribed(
-    transaction: Transaction, secret_key: str, account_id: int, address: NormalizedAddress, list_id: int | None
-) -> int:
-    """Unsubscribes the address, from the list, or account-wide for None. Returns how many contacts have changed."""
-    lock_subscriptions(transaction, account_id)
-    has_entry = list_id in lists_of_entries(transaction, account_id, [address]).get(address, ())
-    changed = unsubscribe(transaction, account_id, *address, list_id)
-    if changed or not has_entry:
-        digest = address_digest(secret_key, address)
-        record(transaction, suppression_act("suppression.added", account_id, digest, UNSUBSCRIBED, list_id))
-    return changed
+def add_suppression(transaction: Transaction, secret_key: str, account_id: int, new: NewSuppression) -> AddedCounts:
+    """Adds one entry."""
+    added = add_suppressions(transaction, account_id, [new])
+    if any(added):
+        digest = address_digest(secret_key, new.address)
+        record(transaction, suppression_act("suppression.added", account_id, digest, new.state, new.list_id))
+    return added
 
 
 def remove_unsubscribed(
@@ -88,17 +85,6 @@ def remove_unsubscribed(
         digest = address_digest(secret_key, address)
         record(transaction, suppression_act("suppression.removed", account_id, digest, UNSUBSCRIBED, list_id))
     return changed
-
-
-def add_blocked(
-    transaction: Transaction, secret_key: str, account_id: int, address: NormalizedAddress, reason: str
-) -> bool:
-    """Blocks the address; returns whether it was not blocked before."""
-    is_new = block(transaction, account_id, *address, reason)
-    if is_new:
-        digest = address_digest(secret_key, address)
-        record(transaction, suppression_act("suppression.added", account_id, digest, BLOCKED))
-    return is_new
 
 
 def remove_blocked(transaction: Transaction, secret_key: str, account_id: int, address: NormalizedAddress) -> bool:

@@ -18,9 +18,9 @@ from app.console.suppressions import (
     PATH,
     REMOVALS,
     Cause,
-    NewSuppression,
-    add_suppression,
+    SuppressionForm,
     causes,
+    read_form,
     remove_suppression,
     search,
     words_of,
@@ -38,6 +38,7 @@ from app.http.context import services
 from app.http.paths import path_id
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
+from app.suppressions.acts import add_suppression
 from app.suppressions.entries import Suppression, find_suppression
 from app.suppressions.filters import STATES
 from blueprints.console.blueprint import blp
@@ -81,7 +82,8 @@ def add(transaction: Transaction) -> Done:
     """Blocks or unsubscribes the address of the form."""
     form = form_texts("address", "state", "list", "reason")
     account = account_of_request(transaction)
-    add_suppression(transaction, services().settings.secret_key, account.id, NewSuppression(**form))
+    new = read_form(transaction, account.id, SuppressionForm(**form))
+    add_suppression(transaction, services().settings.secret_key, account.id, new)
     return Done(link(PATH, [address_filter(form["address"])]), f"The address was {form['state']}.")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from app.db.models import BlockedAddress, List, Unsubscriber
+from app.db.models import BlockedAddress, Contact, List, Unsubscriber
 from app.errors import ServiceError
 from app.imports.importer import write_at_once
 from app.imports.kinds import SuppressionsOfAccount
@@ -90,13 +90,35 @@ def test_a_row_has_one_address(tenant: Tenant) -> None:
 
 
 def test_many_rows_take_as_many_statements_as_few(tenant: Tenant, count_statements: Callable[[], Any]) -> None:
+    """However many lists they name. Lists are looked up for a thousand rows at once."""
+    lists = [tenant.add_list(f"List {number}") for number in range(20)]
+
     def statements(numbers: range) -> int:
-        rows = "".join(f"p{row}@example.com,{'blocked' if row % 2 else ''}\n" for row in numbers)
+        rows = "".join(f"p{row}@example.com,{_target(row, lists)}\n" for row in numbers)
         with count_statements() as counter:
-            assert imported(tenant.services, kind_of(tenant), f"email,state\n{rows}").created == len(numbers)
+            assert imported(tenant.services, kind_of(tenant), f"email,state,list_id\n{rows}").created == len(numbers)
         return int(counter.count)
 
-    assert statements(range(2)) == statements(range(2, 1500))
+    assert statements(range(6)) == statements(range(6, 900))
+
+
+def _target(row: int, lists: Sequence[int]) -> str:
+    return ("blocked,", "unsubscribed,", f"unsubscribed,{lists[row % len(lists)]}")[row % 3]
+
+
+def test_each_address_is_unsubscribed_from_its_own_list_alone(tenant: Tenant) -> None:
+    first, second = tenant.add_list("First"), tenant.add_list("Second")
+    contacts = {
+        (list_id, name): tenant.new_contact(list_id, email=f"{name}@example.com")["id"]
+        for list_id in (first, second)
+        for name in ("ann", "bob")
+    }
+    imported(tenant.services, kind_of(tenant), f"email,list_id\nann@example.com,{first}\nbob@example.com,{second}\n")
+    with tenant.services.database.read() as session:
+        subscribed = {
+            key: session.get_one(Contact, contact_id).subscribed_email for key, contact_id in contacts.items()
+        }
+    assert subscribed == {(first, "ann"): False, (first, "bob"): True, (second, "ann"): True, (second, "bob"): False}
 
 
 def test_a_list_that_was_deleted_since_it_was_found_is_said_and_nothing_is_added(tenant: Tenant) -> None:
