@@ -53,6 +53,21 @@ CHANGED_CONTACT = {"one": _example("Null clears an attribute", {"first_name": No
 CHANGED_CONTACTS = {
     "many": _example("Contacts by id", {"contacts": [{"id": 1, "double_opt_in": True}, {"id": 2, "is_active": False}]})
 }
+NEW_SUPPRESSIONS = {
+    "one": _example(
+        "An address that is blocked", {"state": "blocked", "email": "ann@example.com", "reason": "left us"}
+    ),
+    "many": _example(
+        "The list of another provider",
+        {
+            "suppressions": [
+                {"state": "blocked", "email": "ben@example.com", "reason": "complaint"},
+                {"state": "unsubscribed", "email": "cleo@example.com"},
+                {"state": "unsubscribed", "mobile": "61411111111", "list_id": 1},
+            ]
+        },
+    ),
+}
 RESUMPTION = {"shift": _example("Everything that is held moves by the length of the pause", {"held": "shift"})}
 DEFINITIONS = {
     "standard": _example(

@@ -28,7 +28,8 @@ from app.services import Services
 from app.suppressions.acts import add_suppression, remove_blocked, remove_unsubscribed
 from app.suppressions.add import NewSuppression
 from app.suppressions.entries import Suppression, count_entries, query_by, read_all, read_entries
-from app.suppressions.filters import BLOCKED, CONSOLE_SUPPRESSIONS, STATES, UNSUBSCRIBED
+from app.suppressions.filters import CONSOLE_SUPPRESSIONS
+from app.suppressions.states import BLOCKED, STATES, UNSUBSCRIBED
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 

@@ -21,7 +21,7 @@ from app.errors import ServiceError
 from app.query.parameters import Parameter
 from app.recipients.collection import MatchingRecipients
 from app.recipients.filters import STATE_FILTER
-from app.suppressions.filters import BLOCKED
+from app.suppressions.states import BLOCKED
 
 PATH = "/console/bulk-actions"
 CANCELLING_PATH = "/console/cancellations"

@@ -26,7 +26,7 @@ from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.settings import Settings
 from app.suppressions.entries import suppressions_of
-from app.suppressions.filters import BLOCKED
+from app.suppressions.states import BLOCKED
 
 Item = Mapping[str, Any]
 """A contact as the API shows it."""

@@ -43,7 +43,8 @@ from app.suppressions.acts import (
 )
 from app.suppressions.add import NewSuppression
 from app.suppressions.entries import Suppression, read_entries
-from app.suppressions.filters import BLOCKED, CONSOLE_SUPPRESSIONS, UNSUBSCRIBED
+from app.suppressions.filters import CONSOLE_SUPPRESSIONS
+from app.suppressions.states import BLOCKED, UNSUBSCRIBED
 
 PATH = "/console/suppressions"
 

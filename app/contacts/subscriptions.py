@@ -164,6 +164,26 @@ def resubscribe_addresses(
     return _set_flags(transaction, account_id, lists, addresses, subscribed=True, moment=moment)
 
 
+def delete_unsubscriber_entries(
+    transaction: Transaction,
+    account_id: int,
+    address: NormalizedAddress,
+    lists: Mapping[int, int | None],
+    moment: datetime,
+) -> list[ContactKey]:
+    """Deletes these entries of the address, by their ids, and no others; `lists` has their lists.
+
+    Returns the contacts whose flag became true: those to which no other entry applies.
+    """
+    if not lists:
+        return []
+    entries = delete(Unsubscriber).where(Unsubscriber.account_id == account_id, in_json(Unsubscriber.id, list(lists)))
+    transaction.execute(entries, execution_options={"synchronize_session": False})
+    in_lists = {list_id for list_id in lists.values() if list_id is not None}
+    concerned = None if None in lists.values() else in_lists
+    return _set_flags(transaction, account_id, concerned, [address], subscribed=True, moment=moment)
+
+
 def _keep_on_other_lists(
     transaction: Transaction, account_id: int, list_id: int, addresses: Collection[NormalizedAddress], moment: datetime
 ) -> None:

@@ -68,12 +68,17 @@ def unblock(transaction: Transaction, account_id: int, kind: AddressKind, addres
     """Unblocks the address and resets its soft bounces; returns whether it was blocked."""
     unblocked = AccountAddress.of(account_id, kind, address)
     restore_address(transaction, account_id, normalize_address(kind, address))
-    soft_bounces = delete(SoftBounces).where(
-        SoftBounces.account_id == account_id,
-        SoftBounces.kind == kind,
-        SoftBounces.address.in_(address_forms(unblocked.key)),
-    )
-    transaction.execute(soft_bounces, execution_options={"synchronize_session": False})
+    forget_soft_bounces(transaction, unblocked)
     count, changed = unblock_addresses(transaction, [unblocked])
     record_contact_events(transaction, account_id, "updated", changed.get(account_id, ()), this_second())
     return count > 0
+
+
+def forget_soft_bounces(transaction: Transaction, address: AccountAddress) -> None:
+    """Resets the count of soft bounces of an address that is unblocked."""
+    counts = delete(SoftBounces).where(
+        SoftBounces.account_id == address.account_id,
+        SoftBounces.kind == address.kind,
+        SoftBounces.address.in_(address_forms(address.key)),
+    )
+    transaction.execute(counts, execution_options={"synchronize_session": False})

@@ -29,7 +29,7 @@ from app.lists.fields import ListSpec
 from app.lists.find import get_list
 from app.suppressions.acts import address_of, checked_reason, checked_state
 from app.suppressions.add import NewSuppression, add_suppressions, count_new, stored_list_ids
-from app.suppressions.filters import BLOCKED
+from app.suppressions.states import BLOCKED
 
 COLUMNS_NEVER_CLEARED = (*FLAGS, *SUBSCRIBED_KEYS)
 """Columns of contacts that have no value for which an empty cell could stand."""

@@ -12,7 +12,10 @@ from app.query.fields import Resource, filter_named, keyed_name
 LINK_PARAMETERS = ("offset", "cursor")
 """Parameters that the links to other pages add to those of the request."""
 KNOWN_PARAMETERS = frozenset(
-    {"limit", *LINK_PARAMETERS, "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers", "dry_run"}
+    {
+        *("limit", *LINK_PARAMETERS, "fields", "expand", "_tz", "order_by", "q"),
+        *("remove_unsubscribers", "dry_run", "confirm"),
+    }
 )
 """Parameters that exist on some endpoint: on others they are not available instead of unknown."""
 

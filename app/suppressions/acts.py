@@ -1,7 +1,9 @@
-"""Adding and removing suppressions by hand, on the command line and in the console: a change and its entry in the audit
-log, in one transaction (docs/audit.md#actions). What recipients, bounces and reports do has no entry."""
+"""Adding and removing suppressions by hand, on the command line, in the console and by the API: a change and its entry
+in the audit log, in one transaction (docs/audit.md#actions). What recipients, bounces and reports do has no entry."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from app.addresses import NormalizedAddress, is_valid_email, is_valid_mobile, mobile_as_stored, normalize_address
 from app.audit.record import Act, record
@@ -15,12 +17,9 @@ from app.errors import ServiceError
 from app.ids import shown_id
 from app.infrastructure.digests import address_digest
 from app.suppressions.add import AddedCounts, NewSuppression, add_suppressions
-from app.suppressions.filters import BLOCKED, STATES, UNSUBSCRIBED
+from app.suppressions.states import BLOCKED, MAX_REASON_LENGTH, REASON_BY_HAND, STATES, UNSUBSCRIBED
 
 # What people write in forms and files.
-
-MAX_REASON_LENGTH = 255
-REASON_BY_HAND = "blocked by hand"
 
 
 def address_of(text: str) -> NormalizedAddress:
@@ -70,6 +69,12 @@ def add_suppression(transaction: Transaction, secret_key: str, account_id: int, 
         digest = address_digest(secret_key, new.address)
         record(transaction, suppression_act("suppression.added", account_id, digest, new.state, new.list_id))
     return added
+
+
+def add_many(transaction: Transaction, account_id: int, new: Sequence[NewSuppression]) -> None:
+    """Adds entries, with one entry in the audit log."""
+    if added := add_suppressions(transaction, account_id, new).entries:
+        record(transaction, Act("suppression.added", account_id, counts={"suppressions": added}))
 
 
 def remove_unsubscribed(

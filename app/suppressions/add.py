@@ -19,7 +19,7 @@ from app.db.database import Transaction
 from app.db.models import List
 from app.db.public_ids import has_any_id
 from app.ids import shown_id
-from app.suppressions.filters import BLOCKED, UNSUBSCRIBED
+from app.suppressions.states import BLOCKED, UNSUBSCRIBED
 
 
 class NewSuppression(NamedTuple):

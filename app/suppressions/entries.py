@@ -23,17 +23,8 @@ from app.ids import BIGGEST, shown_id
 from app.query import compile as compiled
 from app.query.conditions import MAX_LIMIT, Equals, FilterCondition, Query
 from app.query.cursors import Position
-from app.suppressions.filters import (
-    BLOCKED,
-    MODELS,
-    STATES,
-    SUPPRESSIONS,
-    UNSUBSCRIBED,
-    columns_of,
-    is_listed,
-    matching,
-    states_of,
-)
+from app.suppressions.filters import MODELS, SUPPRESSIONS, columns_of, is_listed, matching, states_of
+from app.suppressions.states import BLOCKED, STATES, UNSUBSCRIBED
 
 COLUMNS: dict[str, Any] = {name: column(name, expression.type) for name, expression in columns_of(BLOCKED).items()}
 """The columns of merged entries."""

@@ -1,4 +1,5 @@
-"""The filters of suppressions, each in a form that an index answers (docs/querying.md#what-an-index-answers)."""
+"""The filters of suppressions, each in a form that an index answers if there is one
+(docs/querying.md#what-an-index-answers)."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from app.db.types import BigId
 from app.query import compile as compiled
 from app.query.conditions import Equals, FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
+from app.suppressions.states import BLOCKED, STATES, UNSUBSCRIBED
 
-UNSUBSCRIBED, BLOCKED = STATES = ("unsubscribed", "blocked")
 Model = type[Unsubscriber | BlockedAddress]
 MODELS: dict[str, Model] = {UNSUBSCRIBED: Unsubscriber, BLOCKED: BlockedAddress}
 """State -> its table."""

@@ -21,7 +21,8 @@ from app.db.index_hints import planned_for_values
 from app.db.models import BlockedAddress, SoftBounces
 from app.query import compile as compiled
 from app.query.conditions import Query
-from app.suppressions.filters import BLOCKED, columns_of, is_listed, quoting
+from app.suppressions.filters import columns_of, is_listed, quoting
+from app.suppressions.states import BLOCKED
 
 Place = tuple[datetime, int]
 """Creation time and id of an entry: where it is in their order."""

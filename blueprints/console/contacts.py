@@ -35,7 +35,7 @@ from app.http.paths import path_id
 from app.lists.fields import ListSpec
 from app.query.conditions import Query
 from app.suppressions.entries import suppressions_of
-from app.suppressions.filters import UNSUBSCRIBED
+from app.suppressions.states import UNSUBSCRIBED
 from blueprints.console.blueprint import blp
 from blueprints.console.lists import list_of_path, list_page, may_write
 from blueprints.console.suppressions import removal_question

@@ -40,7 +40,7 @@ from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.suppressions.acts import add_suppression
 from app.suppressions.entries import Suppression, find_suppression
-from app.suppressions.filters import STATES
+from app.suppressions.states import STATES
 from blueprints.console.blueprint import blp
 from blueprints.console.bulk_actions import BulkPreview
 

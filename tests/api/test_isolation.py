@@ -153,7 +153,7 @@ def new_estate(tenant: Tenant) -> Estate:
     return estate
 
 
-CONTACTS = "/v1/lists/<list_id>/contacts"
+CONTACTS, SUPPRESSIONS = "/v1/lists/<list_id>/contacts", "/v1/suppressions"
 CONTACT = f"{CONTACTS}/<contact_id>"
 SUCCESS = {
     ("GET", "/v1"): 200,
@@ -175,6 +175,9 @@ SUCCESS = {
     ("GET", f"{SENDS}/<uuid>"): 200,
     ("GET", "/v1/transactional-groups"): 200,
     ("GET", "/v1/transactional-groups/<group_id>"): 200,
+    ("GET", SUPPRESSIONS): 200,
+    ("POST", SUPPRESSIONS): 201,
+    ("DELETE", SUPPRESSIONS): 204,
     ("GET", "/v1/inbox"): 200,
     ("GET", "/v1/inbox/<captured_id>"): 200,
     ("GET", "/v1/automations"): 200,
@@ -204,6 +207,8 @@ def send_request(client: Client, method: str, path: str, body: Any) -> Any:
     """The request of one endpoint."""
     if method == "DELETE" and path.endswith("contacts"):
         return client.delete(path, {"id": 1})
+    if method == "DELETE" and path == SUPPRESSIONS:
+        return client.delete(path, {"email": new_email()})
     if method in ("POST", "PATCH"):
         return client.raw(method, path, orjson.dumps(body))
     return client.request(method, path)
@@ -219,6 +224,8 @@ def body_for(estate: Estate, method: str, rule: str) -> Any:
         return {"uuids": ["00000000-0000-4000-8000-000000000000"]}
     if rule.endswith(("/pause", "/resume", "/cancel")):
         return {}
+    if rule == SUPPRESSIONS:
+        return {"state": "blocked", "email": new_email()}
     if (method, rule) == ("PATCH", CONTACTS):
         contact = estate.tenant.new_contact(estate.list_id, email=new_email())
         return {"contacts": [{"id": contact["id"], "first_name": "Ann"}]}

@@ -49,8 +49,11 @@ OPERATIONS = {
     "sends.create": "POST /v1/transactional-sends",
     "sends.get": "GET /v1/transactional-sends/{uuid}",
     "sends.list": "GET /v1/transactional-sends",
+    "suppressions.add": "POST /v1/suppressions",
+    "suppressions.list": "GET /v1/suppressions",
+    "suppressions.remove": "DELETE /v1/suppressions",
 }
-REPLAYABLE = {"automations.pause", "automations.resume", "contacts.create", "sends.create"}
+REPLAYABLE = {"automations.pause", "automations.resume", "contacts.create", "sends.create", "suppressions.add"}
 RESPONSE_HEADERS = {"X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
 MOMENT = datetime(2026, 1, 31, 10, 0, tzinfo=UTC)
 UUID = "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"
@@ -163,12 +166,13 @@ RESPONSES_LACK = {
     "RecipientLinks": {"automation", "contact", "list", "message", "transactional_group"},
     "RecipientTimelineLinks": {"automation", "contact", "list", "message", "next", "prev", "transactional_group"},
     "SentContactLinks": {"contact", "list"},
+    "SuppressionLinks": {"list", "recipient"},
     "TimelineStep": {"transport"},
 }
 """Properties that only some responses have."""
 REQUESTS = {
     *("Attachment", "ContactUpdate", "ContactWrite", "ContactsUpdate", "ContactsWrite", "Recipient", "Resumption"),
-    *("AutomationDefinition", "Send", "Subscribed"),
+    *("AutomationDefinition", "Send", "Subscribed", "SuppressionWrite", "SuppressionsWrite"),
 }
 
 

@@ -20,7 +20,7 @@ from app.db.models import (
     WebhookAttempt,
 )
 from app.routing.table import DEFAULT_TRANSPORT
-from app.suppressions.filters import BLOCKED
+from app.suppressions.states import BLOCKED
 from tests.support.servers import wait_until
 
 if TYPE_CHECKING:

@@ -198,6 +198,8 @@ AUDITED_ROUTES = {
     "DELETE /v1/lists/<list_id>/contacts/<contact_id>",
     "POST /v1/automations/<automation_id>/pause",
     "POST /v1/automations/<automation_id>/resume",
+    "DELETE /v1/suppressions",
+    "POST /v1/suppressions",
 }
 NOT_AUDITED_ROUTES = {
     "POST /console/webhooks/<webhook_id>/check": "looks up again where its host leads",

@@ -22,6 +22,7 @@ from transactional_messaging import (
     root,
     sends,
     tags,
+    suppressions,
 )
 from transactional_messaging.events import Event
 from transactional_messaging.resource import Property, Resource
@@ -31,7 +32,11 @@ from tests.support.cases import each
 from tests.support.description import describe
 
 ROOT = Path(__file__).parents[2]
-SHARED_OPERATIONS = {"contacts.create_many": "contacts.create", "sends.dry_run": "sends.create"}
+SHARED_OPERATIONS = {
+    "contacts.create_many": "contacts.create",
+    "sends.dry_run": "sends.create",
+    "suppressions.add_many": "suppressions.add",
+}
 """Methods for the other form of an operation."""
 CONVENIENCES = {"inbox.wait", "sends.timeline", "sends.wait"}
 """Methods that make several requests."""
@@ -58,6 +63,7 @@ CLASS_BY_SCHEMA: dict[str, type[Resource]] = {
     "RunWithSteps": automations.RunWithSteps,
     "SentContact": messages.SentContact,
     "Tag": tags.Tag,
+    "Suppression": suppressions.Suppression,
     "TimelineStep": recipients.TimelineStep,
 }
 """Schema of the description -> class of the library."""
@@ -71,6 +77,7 @@ FILTERS = {
     "messages.list_sent_contacts": messages.SentContactQuery,
     "sends.list": sends.RecipientQuery,
     "sends.cancel_many": sends.CancelQuery,
+    "suppressions.list": suppressions.SuppressionQuery,
 }
 
 

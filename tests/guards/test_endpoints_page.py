@@ -1,4 +1,4 @@
-"""docs/endpoints.md and docs/automation-endpoints.md have every endpoint with its scope, and their examples work."""
+"""The pages of endpoints have every endpoint with its scope, and their examples work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from tests.support.rows import change_recipients
 from tests.support.tenants import Tenant
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXT = "\n".join((DOCS / name).read_text("utf-8") for name in ("endpoints.md", "automation-endpoints.md"))
+PAGES = ("endpoints.md", "automation-endpoints.md", "suppressions.md")
+TEXT = "\n".join((DOCS / name).read_text("utf-8") for name in PAGES)
 SECTION = re.compile(r"^### `(\w+) (\S+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 SECTIONS = {(method, path): text for method, path, text in SECTION.findall(TEXT)}
 EXAMPLE = re.compile(r"```sh\n(.*?)```\s+(\d{3})", re.DOTALL)

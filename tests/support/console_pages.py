@@ -31,7 +31,7 @@ from app.db.models import (
 from app.http.api import PUBLIC, scopes_of
 from app.privacy.files import folders_of_transports
 from app.routing.table import DEFAULT_TRANSPORT
-from app.suppressions.filters import BLOCKED
+from app.suppressions.states import BLOCKED
 from tests.support.automations import runs_of
 from tests.support.browser import HOME, Browser, linked, operator, signed_in
 from tests.support.captured import capture

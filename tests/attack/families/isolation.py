@@ -15,7 +15,7 @@ from sqlalchemy import Table, select
 
 from app.accounts.auth import SCOPES
 from app.db.models import Account, Base, List
-from app.suppressions.filters import BLOCKED
+from app.suppressions.states import BLOCKED
 from tests.attack.description import Operation, Path, changed
 from tests.attack.party import AUTOMATION, LEVELS, LIST, MESSAGE, MOBILES, NAMES
 from tests.attack.stage import SENDS, Stage

@@ -1,4 +1,4 @@
-"""A suppression keeps the uuid of the message that caused it (docs/contacts.md#blocked-addresses)."""
+"""A suppression keeps the uuid of the message that caused it (docs/suppressions.md#the-list)."""
 
 from __future__ import annotations
 

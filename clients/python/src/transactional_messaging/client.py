@@ -17,6 +17,7 @@ from transactional_messaging.retries import Retries
 from transactional_messaging.root import Root
 from transactional_messaging.sends import Sends
 from transactional_messaging.tags import Tags
+from transactional_messaging.suppressions import Suppressions
 from transactional_messaging.transport import HttpTransport, Transport
 
 KEY_VARIABLE = "TMS_KEY"
@@ -55,6 +56,7 @@ class Client:
         self.tags = Tags(caller)
         self.automations = Automations(caller)
         self.inbox = Inbox(caller)
+        self.suppressions = Suppressions(caller)
 
     def close(self) -> None:
         """Closes the connections; another request opens new ones."""

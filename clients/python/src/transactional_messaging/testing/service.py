@@ -24,7 +24,7 @@ SCOPES = (
 CONTACTS = re.compile(r"/v1/lists/(\d+)/contacts(?:/(\d+))?")
 SENDS = re.compile(r"/v1/transactional-sends(?:/([\w-]+))?(/cancel)?")
 ITEM = re.compile(r"(/v1/[\w-]+)/(\d+)(/content)?")
-EMPTY = {"/v1/automations": "automations", "/v1/inbox": "messages"}
+EMPTY = {"/v1/automations": "automations", "/v1/inbox": "messages", "/v1/suppressions": "suppressions"}
 
 
 class FakeService:
