@@ -81,15 +81,18 @@ def select_page(
     `COLUMNS`. To be used inside `planned_for_values`."""
     position, offset = query.position, 0 if query.position else query.offset
     parts: list[Select[Any]] = []
-    for state, model in MODELS.items():
+    for state in states_of(query) or STATES[:1]:
+        model = MODELS[state]
         columns = (expression.label(name) for name, expression in columns_of(state).items())
         entries_of_state: Select[Any] = select(*columns).where(
             *_conditions(session, account_id, state, query, with_forgotten)
         )
-        part_query = replace(query, limit=offset + query.limit, offset=0, position=_position_in(state, position))
-        order = model.creation_time.expression, model.id.expression
-        parts.append(select(*compiled.page(entries_of_state, part_query, order).subquery().c))
-    merged = union_all(*parts).subquery("suppressions")
+        part_query = replace(query, offset=0, position=_position_in(state, position))
+        part = compiled.page(entries_of_state, part_query, (model.creation_time.expression, model.id.expression))
+        # With 64 bits, like every offset.
+        length = literal(offset + query.limit + 1, BigInteger())
+        parts.append(select(*part.limit(length).subquery().c))
+    merged = (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("suppressions")
     is_ascending = position is not None and position.backward
     directed = (order.asc() if is_ascending else order.desc() for order in ORDER)
     page = entries.select_from(merged).order_by(*directed).limit(query.limit + 1)
@@ -97,9 +100,9 @@ def select_page(
 
 
 def _conditions(session: Session, account_id: int, state: str, query: Query, with_forgotten: bool) -> list[Any]:
-    if state not in states_of(query):
-        return [false()]
     in_account = is_listed(state, account_id)
+    if state not in states_of(query):
+        return [in_account[0], false()]
     return [*(in_account[:1] if with_forgotten else in_account), *matching(session, account_id, state, query)]
 
 
@@ -141,7 +144,7 @@ def count_entries(session: Session, account_id: int, query: Query) -> int:
     with planned_for_values(session):
         counts = [
             compiled.count(select(MODELS[state].id).where(*_conditions(session, account_id, state, query, False)))
-            for state in STATES
+            for state in states_of(query) or STATES[:1]
         ]
         return sum(session.execute(select(*(count.scalar_subquery() for count in counts))).one())
 

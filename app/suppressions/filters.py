@@ -119,7 +119,8 @@ def _by_address(session: Session, account_id: int, state: str, condition: Filter
     if condition.op == "ne":
         return and_(*compiled.where(Query(conditions=(condition,)), columns_of(state)))
     if IsNull() in condition.alternatives:
-        return _by_index_or_order(session, account_id, state, model.kind != kind, model.address)
+        (other_kind,) = {*ADDRESS_KINDS} - {kind}
+        return _by_index_or_order(session, account_id, state, model.kind == other_kind, model.address)
     addresses = [
         NormalizedAddress("email" if kind == "email" else "mobile", str(alternative.value))
         for alternative in condition.alternatives

@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from flask import Flask
 from sqlalchemy import delete, select, update
+from sqlalchemy import text as sql
 
 from app import create_app
 from app.accounts.accounts import update_account
@@ -82,10 +83,13 @@ LABELS = {"tags": ["receipt"], "metadata": {"order": "1"}}
 
 @dataclass(frozen=True)
 class Full:
-    """An application over a database with many rows, of which account 1 has the contacts and recipients."""
+    """An application over a database with many rows, of which account 1 has the contacts and recipients, and account 2
+    the suppressions."""
 
     app: Flask
     tenant: Tenant
+    other: Tenant
+    """The account of the rows of smaller tables."""
 
     @property
     def services(self) -> Services:
@@ -122,7 +126,7 @@ def full(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Full]:
         settings = test_settings(folder, **urls, **mails)
         app = create_app(settings)
         tenant = new_tenant(app)
-        new_tenant(app)
+        other = new_tenant(app)
         assert (tenant.id, tenant.add_list("Customers", FULL_FIELDS), tenant.add_message()) == (1, 1, 1)
         assert Rows(tenant.services, tenant.id).add_webhook() == 1
         assert add_automation(tenant.services, tenant.id, 1, AUTOMATION) == 1
@@ -130,7 +134,7 @@ def full(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Full]:
             fill(connection, ROWS)
         for index in (FieldIndex("score", "number"), FieldIndex("born", "date"), FieldIndex("visit", "date")):
             create_index(settings.database_url, index)
-        yield Full(app, tenant)
+        yield Full(app, tenant, other)
         services: Services = app.extensions[EXTENSION]
         close_sender_worker(services)
         services.database.close()
@@ -251,6 +255,72 @@ def read_everything(full: Full) -> None:
         assert full.tenant.api.get(path).status_code == 200
     for path in ("/v1/lists?expand=contacts", f"{LIST}/5", f"{MESSAGE}?expand=content", f"{MESSAGE}/content"):
         assert full.tenant.api.get(path).status_code == 200
+
+
+SUPPRESSION_FILTERS = (
+    *("", "limit=1&offset=500", "limit=1&offset=15000", "state=blocked", "state=unsubscribed"),
+    *("email=s7@example.com", "email=nobody@example.com", "email:in=s7@example.com,s8@example.com", "email="),
+    *("mobile=61410000007", "mobile=", "email:ne=s7@example.com", "list_id=1", "list_id=900000000", "list_id="),
+    *("list_id:in=1,900000000", "list_id:in=900000000..", "reason=complaint", "reason=nothing", "reason="),
+    *("reason:in=complaint,nothing", "reason:ne=complaint"),
+    *("uuid=0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10", "uuid:in=0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10", "uuid="),
+    *("creation_time:in=2026-01-01..", "creation_time:in=2030-01-01..", "creation_time=2030-01-01"),
+    *("reason=complaint&creation_time:in=2030-01-01..", "limit=0&reason=complaint", "limit=0&list_id=1"),
+)
+
+
+@pytest.fixture
+def suppressed(full: Full) -> Iterator[Full]:
+    """With suppressions of the other account that are such as there are."""
+    common = (
+        "kind = CASE id WHEN 1 THEN 'mobile' ELSE 'email' END, address = 's' || id || '@example.com', "
+        "uuid = CASE id % 10 WHEN 0 THEN 'u' || id END"
+    )
+    values_by_table = {
+        "unsubscribers": "list_id = CASE id % 1000 WHEN 0 THEN 1 END",
+        "blocked_addresses": "reason = CASE id % 1000 WHEN 0 THEN 'complaint' ELSE 'permanent bounce' END",
+    }
+    _rewrite(full, {table: f"{common}, {values}" for table, values in values_by_table.items()})
+    yield full
+    _rewrite(full, dict.fromkeys(values_by_table, "kind = 'kind' || id"))
+
+
+def _rewrite(full: Full, columns: dict[str, str]) -> None:
+    with full.services.database.engine.begin() as connection:
+        for table, values in columns.items():
+            connection.execute(sql(f"UPDATE {table} SET {values} WHERE account_id = 2"))
+            connection.execute(sql(f"ANALYZE {table}"))
+
+
+def read_suppressions(full: Full) -> None:
+    """Reads the suppressions with each filter, from the first page and from further ones."""
+    for query in SUPPRESSION_FILTERS:
+        answer = full.other.api.get(f"/v1/suppressions?{query}")
+        assert answer.status_code == 200, answer.text
+        links = answer.get_json()["_links"]
+        for link in ("next", "prev"):
+            if link in links:
+                assert full.other.api.get(links[link]["href"]).status_code == 200
+
+
+def test_no_statement_reads_all_suppressions(suppressed: Full) -> None:
+    statements = suppressed.statements(read_suppressions)
+    whole_reads = suppressed.reading_all(statements)
+    listed = (f"{', '.join(tables)}: {' '.join(statement.split())}" for tables, statement in whole_reads)
+    assert not whole_reads, "\n".join(listed)
+
+
+def change_suppressions(full: Full) -> None:
+    """Adds and takes off suppressions that many contacts could have."""
+    api, path = full.tenant.api, "/v1/suppressions"
+    assert api.post(path, {"state": "blocked", "email": "p70@example.com"}).status_code == 201
+    assert api.post(path, {"state": "unsubscribed", "email": "p71@example.com"}).status_code == 201
+    many = [{"state": "unsubscribed", "email": f"p{number}@example.com", "list_id": 1} for number in range(72, 90)]
+    many += [{"state": "blocked", "mobile": f"614100000{number}"} for number in range(72, 90)]
+    assert api.post(path, {"suppressions": many}).status_code == 204
+    assert api.delete(f"{path}?email=p70@example.com").status_code == 204
+    for query in ("email=p71@example.com", "email=p72@example.com&list_id=1"):
+        assert api.delete(f"{path}?{query}&confirm=unsubscribe").status_code == 204
 
 
 def write_contacts(full: Full) -> None:
@@ -570,6 +640,7 @@ def watch(full: Full) -> None:
     "part",
     [
         read_everything,
+        change_suppressions,
         write_contacts,
         send,
         visit,

@@ -35,6 +35,8 @@ class StatementRecorder:
     ) -> None:
         if EXPLAINED.match(statement):
             row = parameters[0] if executemany else parameters
+            if not isinstance(row, tuple | list | dict):  # rows that are inserted together, and returned
+                row = parameters
             self.statements.setdefault(statement, tuple(row) if isinstance(row, list) else row)
 
 
