@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import requests
+from transactional_messaging import Client
 
 from tests.clients.conftest import DEMO_TOKEN, POSTING, SECRET, WEBHOOK_PORTS, Service
 from tests.support.launched import ROOT
@@ -76,6 +77,28 @@ def test_the_first_ten_tasks(language: str, service: Service) -> None:
     assert read == all_of_them > 20
     masked = re.sub(r"ann-[0-9a-f]{8}@", "ann-RUN@", re.sub(r"id \d+|\d+ of \d+", mask, done.stdout))
     assert masked == OUTPUT
+
+
+def test_the_suppression_list_of_another_provider_is_imported(service: Service, tmp_path: Path) -> None:
+    """Twice; what is no address is left out and said."""
+    bounces, others = tmp_path / "bounces.csv", tmp_path / "others.csv"
+    bounces.write_text("Email,Created\nerin@example.com,2026-01-31\nnobody,2026-01-31\n", "utf-8-sig")
+    others.write_text("email,Reason\nfinn@example.com,SpamComplaint\ngus@example.com,ManualSuppression\n", "utf-8")
+    command = sys.executable, EXAMPLES / "python" / "import_suppressions.py", bounces, others
+    for _ in range(2):
+        environment = service.environment(DEMO_TOKEN)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "bounces.csv: 1 suppressions\nothers.csv: 2 suppressions\n"), (
+            done.stderr
+        )
+        assert done.stderr.startswith("bounces.csv: left out nobody: ")
+    with Client(environment["TMS_KEY"], environment["TMS_URL"]) as client:
+        stored = {(item.email, item.state, item.reason) for item in client.suppressions.list()}
+    assert stored >= {
+        ("erin@example.com", "blocked", "permanent bounce"),
+        ("finn@example.com", "blocked", "complaint"),
+        ("gus@example.com", "unsubscribed", None),
+    }
 
 
 def mask(match: re.Match[str]) -> str:

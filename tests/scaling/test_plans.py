@@ -446,7 +446,7 @@ COMMANDS = (
         "automations runs 1",
         "automations runs 1 --contact 7",
     ),
-    "suppressions show p19@example.com",
+    *("suppressions show p19@example.com", "suppressions list", "suppressions list --state blocked"),
     *("suppressions block p19@example.com", "suppressions unblock p19@example.com"),
     *("suppressions unsubscribe p20@example.com", "suppressions unsubscribe p20@example.com --list 1"),
     "suppressions resubscribe p20@example.com --list 1",

@@ -12,7 +12,7 @@ import requests
 
 from tests.attack.description import Operation, Path, changed
 from tests.attack.families import arrivals
-from tests.attack.families.isolation import items, rows_of_the_victim, seen_nothing, valid_body
+from tests.attack.families.isolation import MANY, items, rows_of_the_victim, seen_nothing, valid_body
 from tests.attack.stage import SENDS, Stage
 from tests.attack.tally import Case, case
 
@@ -95,6 +95,9 @@ def variants(operation: Operation) -> list[tuple[str, tuple[Path, ...]]]:
         places = operation.texts + PERSONAL
         text_places = tuple(place for place in places if "attachments" not in place)
         return [("email", places), ("kannel", text_places), ("smpp", text_places)]
+    if operation.path == "/v1/suppressions":
+        many = tuple(place for place in operation.texts if place[:1] == MANY)
+        return [("one", tuple(place for place in operation.texts if place not in many)), ("many", many)]
     return [("", operation.texts + (CONTACT if "/contacts" in operation.path and operation.method != "DELETE" else ()))]
 
 
@@ -103,7 +106,7 @@ def filled(on: Stage, operation: Operation, kind: str, number: int) -> Any:
     if operation.path.endswith("/contacts") and operation.method == "POST":
         return {"contacts": [{"email": f"c{number}@example.org"}]}
     if operation.path != SENDS:
-        return valid_body(on, operation)
+        return valid_body(on, operation, MANY if kind == "many" else ())
     if kind == "email":
         attachment = {"name": "a.txt", "type": "text/plain", "content": "MTAwIEVVUg=="}
         return on.attacker.send(

@@ -15,7 +15,7 @@ from sqlalchemy import Table, select
 
 from app.accounts.auth import SCOPES
 from app.db.models import Account, Base, List
-from app.suppressions.states import BLOCKED
+from app.suppressions.states import BLOCKED, UNSUBSCRIBED
 from tests.attack.description import Operation, Path, changed
 from tests.attack.party import AUTOMATION, LEVELS, LIST, MESSAGE, MOBILES, NAMES
 from tests.attack.stage import SENDS, Stage
@@ -31,6 +31,7 @@ REFERENCES: dict[Path, str] = {
     ("group_id",): "group_id",
     ("recipients", 0, "contact_id"): "contact_id",
     ("contacts", 0, "id"): "contact_id",
+    ("suppressions", 0, "list_id"): "list_id",
     ("list",): "list_id",
     ("message",): "message_id",
 }
@@ -44,6 +45,8 @@ NAMED: dict[Path, str] = {
     ("transport",): NAMES[0],
 }
 """Places of names in bodies, and what the victim has of that name."""
+MANY: Path = ("suppressions",)
+"""The array of the form that adds many suppressions."""
 KEY = {"Idempotency-Key": "the-same-for-both"}
 CHANGES_EVERY_MINUTE = {"api_keys", "idempotency_keys"}
 
@@ -190,7 +193,7 @@ def referred(on: Stage, operation: Operation, place: Path, values: tuple[Any, An
     path = operation.path.format(**on.attacker.ids)
     answers = []
     for value in values:
-        body = changed(valid_body(on, operation), place, value)
+        body = changed(valid_body(on, operation, place), place, value)
         if place == ("group_id",):
             del body["group_name"]
         if place == ("recipients", 0, "contact_id"):
@@ -203,8 +206,8 @@ def referred(on: Stage, operation: Operation, place: Path, values: tuple[Any, An
     yield seen_nothing(kind, on, answers[0], said[0].values())
 
 
-def valid_body(on: Stage, operation: Operation) -> Any:
-    """One that names only what the attacker has."""
+def valid_body(on: Stage, operation: Operation, place: Path = ()) -> Any:
+    """One that names only what the attacker has, in the form that has the place."""
     if operation.path == SENDS:
         return on.attacker.send(group_name="isolation", recipients=[{"email": "eve@example.org"}])
     if operation.path.endswith("/validate"):
@@ -216,6 +219,9 @@ def valid_body(on: Stage, operation: Operation) -> Any:
             "trigger": trigger,
             "message": MESSAGE.format(on.attacker.name),
         }
+    if operation.path == "/v1/suppressions":
+        suppression = {"state": UNSUBSCRIBED, "email": "eve@example.org"}
+        return {"suppressions": [suppression]} if place[:1] == MANY else suppression
     return body_for(on, operation) or {}
 
 
