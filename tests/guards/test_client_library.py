@@ -21,8 +21,8 @@ from transactional_messaging import (
     recipients,
     root,
     sends,
-    tags,
     suppressions,
+    tags,
 )
 from transactional_messaging.events import Event
 from transactional_messaging.resource import Property, Resource

@@ -16,8 +16,8 @@ from transactional_messaging.messages import Messages
 from transactional_messaging.retries import Retries
 from transactional_messaging.root import Root
 from transactional_messaging.sends import Sends
-from transactional_messaging.tags import Tags
 from transactional_messaging.suppressions import Suppressions
+from transactional_messaging.tags import Tags
 from transactional_messaging.transport import HttpTransport, Transport
 
 KEY_VARIABLE = "TMS_KEY"
