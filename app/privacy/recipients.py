@@ -46,7 +46,10 @@ FORGETTER = "forgetting"
 MESSAGES_PER_PAGE = 20
 """Messages that are read at once, with their attachments."""
 ORDER = Recipient.creation_time, Recipient.id
-_SEND_COLUMNS = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text", "content_purged_time")
+_SEND_COLUMNS = (
+    *("group_name", "subject", "from_name", "from_address", "headers", "body_html", "body_text"),
+    "content_purged_time",
+)
 
 
 def _received(person: Person, which: ColumnElement[bool], *columns: Any) -> Select[Any]:

@@ -159,11 +159,13 @@ def test_labels_are_purged_with_their_recipients(shop: Shop) -> None:
 
 def test_metadata_of_a_person_is_handed_out_and_forgotten(shop: Shop) -> None:
     ann, bob = new_email(), new_email()
-    to_ann, to_bob = shop.receipt(ann, bob).recipients
+    to_ann, to_bob = shop.receipt(ann, bob, headers={"X-Order": "4711"}).recipients
     pages = export_person(shop.worker, [shop.tenant.id], "email", ann)
     assert pages is not None
     handed_out = [row for _, place, rows in pages if place == "recipients" for row in rows]
-    assert [(row["tags"], row["custom_metadata"]) for row in handed_out] == [(["receipt", "shop"], ORDER)]
+    assert [(row["tags"], row["custom_metadata"], row["headers"]) for row in handed_out] == [
+        (["receipt", "shop"], ORDER, {"X-Order": "4711"})
+    ]
     forget(shop.worker, [shop.tenant.id], "email", ann, wait=0)
     assert shop.seen(to_ann.uuid) == (["receipt", "shop"], None)
     assert shop.seen(to_bob.uuid) == (["receipt", "shop"], ORDER)
