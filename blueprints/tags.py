@@ -12,7 +12,7 @@ from app.http.context import principal, services
 from app.http.openapi_parameters import instance_parameters
 from app.http.responses import json_response, query_pairs
 from app.query.grammar import parse_instance
-from schemas.tags import TagSchema
+from schemas.tags import TagCountsSchema
 
 blp = Blueprint("tags", __name__, url_prefix="/v1/tags", description="Counts of the messages that have a tag")
 
@@ -22,7 +22,7 @@ class Tag(MethodView):
     """One tag of the account's sends."""
 
     @blp.scope("report.view")
-    @blp.describe("tags.get", returns=TagSchema, query=instance_parameters(TAG))
+    @blp.describe("tags.get", returns=TagCountsSchema, query=instance_parameters(TAG))
     def get(self, tag: str) -> Response:
         """The counts of the tag, of the last 30 days together and of each."""
         query = parse_instance(query_pairs(), TAG)

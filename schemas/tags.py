@@ -25,7 +25,7 @@ class DayCountsSchema(CountsSchema):
     day = fields.Date()
 
 
-class TagSchema(CountsSchema):
+class TagCountsSchema(CountsSchema):
     """The counts of a tag, of the last 30 days together and of each, the newest first."""
 
     tag = fields.String()

@@ -38,7 +38,7 @@ def get_tag(session: Session, account_id: int, tag: str, query: Query, moment: d
     totals = {name: sum(day_counts[name] for day_counts in counts.values()) for name in COUNTERS}
     days = [{"day": day.isoformat(), **counts[day]} for day in sorted(counts, reverse=True)]
     if not any(totals.values()):
-        raise ServiceError("not_found", detail=f"Nothing was counted of the tag {tag!r} in the last {DAYS} days.")
+        raise ServiceError("not_found", detail=f"Nothing was counted of this tag in the last {DAYS} days.")
     whole = {"tag": tag, **totals, "days": days}
     names = PROPERTIES if query.fields is None else query.fields
     properties = {name: value for name, value in whole.items() if name in names}

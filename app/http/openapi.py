@@ -337,6 +337,8 @@ def _complete_path_parameter(parameter: dict[str, Any]) -> None:
     name = parameter["name"]
     if name == "uuid":
         parameter |= {"schema": UUID, "description": "The uuid of the recipient, from the response to the send."}
+    elif name == "tag":
+        parameter |= {"schema": {"type": "string", "minLength": 1}, "description": "A tag of sends."}
     elif name.endswith("_id"):
         parameter |= {"schema": ID, "description": f"The id of the {name.removesuffix('_id')}."}
 

@@ -46,7 +46,7 @@ FILTERED_BELOW = (
 """Searches of what lies below something else."""
 MESSAGE_COLUMNS = (
     "uuid creation_time type email mobile state reason group_id message_id list_id contact_id attempts send_time "
-    "first_open_time first_click_time"
+    "first_open_time first_click_time tags metadata"
 )
 FILES = {
     "/accounts.csv": (

@@ -106,6 +106,7 @@ class Estate:
             "<run_id>": self.run_id,
             "<captured_id>": self.captured_id,
             "<uuid>": self.uuid,
+            "<tag>": f"receipt-{self.tenant.id}",
         }
         if "<contact_id>" in rule:
             named["<contact_id>"] = self.tenant.new_contact(self.list_id, email=new_email())["id"]
@@ -146,7 +147,7 @@ def new_estate(tenant: Tenant) -> Estate:
     (run,) = runs_of(tenant.services, automation_id)
     captured_id = capture(tenant, new_email())
     estate = Estate(tenant, list_id, message_id, 0, automation_id, run.id, captured_id, "")
-    answer = tenant.api.post(SENDS, estate.send())
+    answer = tenant.api.post(SENDS, estate.send(tags=[f"receipt-{tenant.id}"]))
     assert answer.status_code == 202
     estate.uuid = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
     (estate.group_id,) = ids(tenant.api.get("/v1/transactional-groups"), "transactional-groups")
@@ -178,6 +179,7 @@ SUCCESS = {
     ("GET", SUPPRESSIONS): 200,
     ("POST", SUPPRESSIONS): 201,
     ("DELETE", SUPPRESSIONS): 204,
+    ("GET", "/v1/tags/<tag>"): 200,
     ("GET", "/v1/inbox"): 200,
     ("GET", "/v1/inbox/<captured_id>"): 200,
     ("GET", "/v1/automations"): 200,

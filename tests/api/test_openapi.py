@@ -118,7 +118,8 @@ def test_ids_in_paths_are_positive_integers_and_a_uuid_is_a_string(document: dic
         for parameter in described.values():
             assert parameter["required"] is True
             uuid, id_ = {"type": "string", "format": "uuid"}, {"type": "integer", "format": "int64", "minimum": 1}
-            assert parameter["schema"] == (uuid if parameter["name"] == "uuid" else id_)
+            tag = {"type": "string", "minLength": 1}
+            assert parameter["schema"] == {"uuid": uuid, "tag": tag}.get(parameter["name"], id_)
             assert parameter["description"]
 
 
@@ -212,6 +213,7 @@ def new_estate(app: Flask) -> Estate:
         "list_id": list_id,
         "message_id": message,
         "group_name": unique("group"),
+        "tags": ["receipt"],
         "recipients": [{"email": new_email()}],
     }
     answer = tenant.api.post(SENDS, send)
@@ -219,7 +221,7 @@ def new_estate(app: Flask) -> Estate:
     group = int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2])
     ids: dict[str, Any] = {"list_id": list_id, "contact_id": contact["id"], "message_id": message, "group_id": group}
     ids["automation_id"], ids["run_id"] = automation, runs_of(tenant.services, automation)[0].id
-    ids["captured_id"] = capture(tenant, new_email())
+    ids["captured_id"], ids["tag"] = capture(tenant, new_email()), "receipt"
     ids["uuid"] = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
     described = schemathesis.openapi.from_wsgi("/docs/openapi.json", app)
     return Estate(tenant, described, schemathesis.openapi.from_dict(loosened(described.raw_schema)), ids)

@@ -38,6 +38,7 @@ OPERATIONS = {
     "contacts.update": "PATCH /v1/lists/{list_id}/contacts/{contact_id}",
     "contacts.update_many": "PATCH /v1/lists/{list_id}/contacts",
     "groups.get": "GET /v1/transactional-groups/{group_id}",
+    "tags.get": "GET /v1/tags/{tag}",
     "groups.list": "GET /v1/transactional-groups",
     "lists.get": "GET /v1/lists/{list_id}",
     "lists.list": "GET /v1/lists",

@@ -188,7 +188,10 @@ class Party:
         made = on.ask("POST", contacts, self.token, body=contact)
         assert made.status_code == 201, made.text
         self.ids["contact_id"] = made.json()["id"]
-        for body in (self.send(message_id=self.ids["message_id"]), self.text(), self.text(transport="kannel")):
+        self.ids["tag"] = f"{self.name}-tag"
+        labels = {"tags": [self.ids["tag"]], "metadata": {"order": self.name}}
+        first = self.send(message_id=self.ids["message_id"], **labels)
+        for body in (first, self.text(), self.text(transport="kannel")):
             sent = on.ask("POST", "/v1/transactional-sends", self.token, body=body)
             assert sent.status_code == 202, sent.text
             self.ids.setdefault("uuid", sent.json()["_embedded"]["recipients"][0]["uuid"])

@@ -62,8 +62,8 @@ CLASS_BY_SCHEMA: dict[str, type[Resource]] = {
     "Run": automations.Run,
     "RunWithSteps": automations.RunWithSteps,
     "SentContact": messages.SentContact,
-    "Tag": tags.Tag,
     "Suppression": suppressions.Suppression,
+    "TagCounts": tags.Tag,
     "TimelineStep": recipients.TimelineStep,
 }
 """Schema of the description -> class of the library."""

@@ -227,5 +227,5 @@ def test_a_tag_of_nobody_is_not_found(shop: Shop, other_tenant: Tenant) -> None:
     shop.receipt(new_email())
     for tag in ("Receipt", "receipt%00", "receipt%20", "nothing"):
         body = not_found(shop.tenant.api.get(f"/v1/tags/{tag}"))
-        assert "Nothing was counted of the tag" in body["developer_message"]
+        assert "Nothing was counted of this tag" in body["developer_message"]
     not_found(other_tenant.api.get("/v1/tags/receipt"))
