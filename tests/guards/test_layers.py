@@ -42,6 +42,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "content": (),
     "csv_files": (),
     "transports": ("content", "network"),
+    "smtp_server": (),
     "query": ("db",),
     "infrastructure": ("db", "network", "transports"),
     "audit": ("db", "infrastructure", "query"),
@@ -73,7 +74,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "inbound": (
         *("automations", "contacts", "db", "events", "inbox", "infrastructure", "recipients", "routing", "sends"),
-        *("services", "tracking", "transports"),
+        *("services", "smtp_server", "tracking", "transports"),
     ),
     "retention": ("db", "recipients", "sends", "services"),
     "maintenance": (

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from app.inbound.email.listener import MAX_SESSIONS_OF_NETWORK
+from app.smtp_server.listener import MAX_SESSIONS_OF_NETWORK
 from app.tracking.tokens import return_path
 from tests.jobs.running import Alone, alone
 from tests.support.forked import ForkedProcess, run_module

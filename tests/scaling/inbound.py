@@ -9,7 +9,6 @@ from app.accounts.dns_records import Record, find
 from app.inbound.domain_reports.documents import UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
 from app.inbound.email.fields import addresses_in, field, one_line, parse, parse_head
-from app.inbound.email.listener import InboundSMTP, IncomingMail, Store
 from app.inbound.email.receive import (
     RECIPIENT_FIELDS,
     find_signed_recipient,
@@ -26,6 +25,8 @@ from app.inbound.hooks.ses import reports_of as read_ses
 from app.inbound.hooks.sparkpost import report_of as read_sparkpost
 from app.inbound.kannel import _decoded
 from app.inbound.replies import _storable, plain_number
+from app.smtp_server.arriving import IncomingMail, Store
+from app.smtp_server.session import BoundedSession
 from app.transports.sms import segments
 from app.transports.sms.incoming import read_deliver_sm
 from tests.scaling.reader import KIB, MIB, Reader
@@ -154,7 +155,7 @@ INBOUND = (
     ),
     Reader(
         "an address of the envelope",
-        InboundSMTP._getaddr.__get__(object()),
+        BoundedSession._getaddr.__get__(object()),
         ("<", ">", "(", "@", ":", "a", " ", '"'),
         512,
     ),

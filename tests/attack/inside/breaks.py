@@ -140,7 +140,7 @@ def patient_server(limits: Any) -> None:
     limits.Limits.of = lambda settings: dataclasses.replace(of(settings), header_seconds=3600.0)
 
 
-@breaks("mails-in-memory", "app.inbound.email.listener", family="inbound", shows="memory")
+@breaks("mails-in-memory", "app.smtp_server.arriving", family="inbound", shows="memory")
 def mails_in_memory(incoming: Any) -> None:
     """A mail is kept as a whole while it arrives, in memory."""
     incoming.MAX_BYTES_IN_MEMORY = 1 << 40

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.inbound.email import listener
-from app.inbound.email.listener import LONG_LINE, NO_ROOM, TOO_LARGE, IncomingMail, Store
+from app.smtp_server import arriving
+from app.smtp_server.arriving import LONG_LINE, NO_ROOM, TOO_LARGE, IncomingMail, Store
 
 MAIL = b"Subject: a\r\n\r\n..first\r\n.b\r\nc\n.\nd\r.\r\r\n.\r\nRSET\r\n"
 CONTENT = b"Subject: a\r\n\r\n.first\r\nb\r\nc\n.\nd\r.\r\r\n"
@@ -48,7 +48,7 @@ def test_only_what_is_read_of_it_is_kept() -> None:
 
 
 def test_what_is_refused_is_read_to_its_end_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "MAX_LINE_BYTES", 300)
+    monkeypatch.setattr(arriving, "MAX_LINE_BYTES", 300)
     for data, most, room, fault in (
         (b"a\r\n" * 400, 1000, 5000, TOO_LARGE),
         (b"a" * 400, 1000, 5000, LONG_LINE),
