@@ -10,12 +10,12 @@ from flask import Flask
 
 from app import cli
 from app.accounts.auth import KeyUses
+from app.accounts.rate_limit import Portions
 from app.contacts.request_path import find_of_path
 from app.http import api, errors, guards, html_pages, openapi, plugins
 from app.http.context import EXTENSION, extension_name
 from app.http.paths import InstanceConverter
 from app.http.proxies import behind_proxies
-from app.http.rate_limit import Portions
 from app.inbound.hooks.registry import RELAY_HOOKS, relay_hooks
 from app.infrastructure import logs
 from app.maintenance.figures import FiguresReader

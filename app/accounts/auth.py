@@ -4,10 +4,11 @@ used (docs/requests.md#keys-and-scopes)."""
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,7 @@ from app.db.models import Account, ApiKey, table_of
 from app.db.prepared import PreparedStatement
 from app.db.types import BigId, UtcDateTime
 from app.errors import ServiceError
+from app.network.addresses import IpAddress
 from app.settings import Settings, is_loopback
 
 TOKEN_PREFIX = "tms_"  # noqa: S105 - the recognisable start of every token, no secret
@@ -137,6 +139,14 @@ def principal_of(row: Any) -> Principal:
         rate_limit=row.rate_limit,
         is_test=row.is_test,
     )
+
+
+def check_allowed(allowed_networks: Sequence[str], address: IpAddress | None) -> None:
+    """Checks that the client's address is in one of the networks of an account, of which there are some. Raises
+    `ip_restricted`."""
+    networks = (ipaddress.ip_network(text, strict=False) for text in allowed_networks)
+    if address is None or not any(address in network for network in networks):
+        raise ServiceError("ip_restricted")
 
 
 SECONDS_BETWEEN_WRITES = 60.0

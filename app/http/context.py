@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,8 +9,8 @@ from typing import Any, TypeVar, cast
 
 from flask import Request, current_app, g, request
 
-from app.accounts.auth import Principal
-from app.errors import ServiceError
+from app.accounts.auth import Principal, check_allowed
+from app.network.addresses import IpAddress, ip_address_in
 from app.services import Services
 from app.settings import plain_host
 
@@ -29,7 +28,6 @@ HOST = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::[0-9]*)?")
 """The host of a request, and its port."""
 
 Kind = TypeVar("Kind")
-IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def services() -> Services:
@@ -82,29 +80,16 @@ def request_host() -> str:
 
 def client_address() -> IpAddress | None:
     """The client's address; an IPv4-mapped IPv6 address as IPv4. None for a local socket."""
-    return _address_in(request.remote_addr or "")
+    return ip_address_in(request.remote_addr or "")
 
 
 @lru_cache(maxsize=1024)
 def address_text(address: str) -> str | None:
     """An address as log lines show it; None if it is none."""
-    return str(_address_in(address) or "") or None
-
-
-@lru_cache(maxsize=1024)
-def _address_in(text: str) -> IpAddress | None:
-    try:
-        address = ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    return getattr(address, "ipv4_mapped", None) or address
+    return str(ip_address_in(address) or "") or None
 
 
 def check_network(allowed_networks: Sequence[str]) -> None:
     """Checks the account's allow-list of networks; an empty one allows all. Raises `ip_restricted`."""
-    if not allowed_networks:
-        return
-    address = client_address()
-    networks = (ipaddress.ip_network(text, strict=False) for text in allowed_networks)
-    if address is None or not any(address in network for network in networks):
-        raise ServiceError("ip_restricted")
+    if allowed_networks:
+        check_allowed(allowed_networks, client_address())

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from werkzeug.exceptions import NotFound
 
 from app.accounts.auth import KeyUses, Principal, bearer_token, refuse_published
+from app.accounts.rate_limit import Allowance, Portions, count_request
 from app.accounts.sessions import BrowserSession
 from app.audit.actor import Actor, ActorKind, act_as, service_actor
 from app.db import bounded_connection
@@ -34,7 +35,6 @@ from app.http.context import (
 )
 from app.http.html_pages import PAGE_SEGMENTS, add_security_headers
 from app.http.paths import API, collect_path_words, first_segment_of, loggable_path, path_id, route_label
-from app.http.rate_limit import Allowance, count_request
 from app.http.responses import JSON
 from app.infrastructure import logs, metrics, tracing
 from app.services import Services
@@ -149,7 +149,9 @@ def _authenticate(app: Flask, http_request: Request, request_globals: Any) -> Pr
     request_globals.principal = principal
     extension(KeyUses).note(principal.key_id)
     logs.client.set({**(logs.client.get() or {}), "key": principal.key_name})
-    request_globals.allowance = allowance = count_request(parts, principal.key_id, principal.rate_limit)
+    request_globals.allowance = allowance = count_request(
+        parts, extension(Portions), principal.key_id, principal.rate_limit
+    )
     if allowance is not None and allowance.is_exceeded:
         raise ServiceError("too_many_requests", retry_after=allowance.reset)
     return principal

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import re
 from collections import defaultdict
@@ -12,6 +11,7 @@ from typing import AnyStr, Protocol
 
 from aiosmtpd.smtp import SMTP, syntax
 
+from app.network.addresses import IpAddress, ip_address_in, network_of
 from app.smtp_server.arriving import IncomingMail
 
 logging.getLogger("mail.log").setLevel(logging.WARNING)  # the library logs every command
@@ -19,8 +19,6 @@ logging.getLogger("mail.log").setLevel(logging.WARNING)  # the library logs ever
 IDLE_SECONDS = 60.0
 DATA_SECONDS = 180.0
 """Seconds that a mail may take to arrive."""
-NETWORK_BITS = 64
-"""Bits of an IPv6 address that name its network: whoever has one address has all of the network."""
 MAX_REFUSALS = 50
 """Commands of one session that are answered with an error."""
 COMMAND_LIMITS = {"MAIL": 10_000, "RCPT": 10_000, "DATA": 10_000, "RSET": 10_000, "NOOP": 1_000, "*": 20}
@@ -58,6 +56,8 @@ class BoundedSession(SMTP):
     line_length_limit = 8 * 1024
     """Bytes that the library keeps of a line that has not ended; the longest command has 512."""
     sessions: Sessions
+    address: IpAddress | None = None
+    """The address of the client; None for a socket without addresses."""
     network = ""
     """The address of the client, or the network of its IPv6 address."""
     waits_since = 0.0
@@ -71,7 +71,9 @@ class BoundedSession(SMTP):
         """The library's hook."""
         self.command_size_limits = defaultdict(lambda: self.command_size_limit)  # the library's is that of all sessions
         super().connection_made(transport)
-        self.network = network_of(transport.get_extra_info("peername"))
+        peer = transport.get_extra_info("peername")
+        self.address = ip_address_in(str(peer[0])) if isinstance(peer, tuple) and peer else None
+        self.network = network_of(self.address)
         self.sessions.begun(self)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -156,9 +158,3 @@ class BoundedSession(SMTP):
                 self.end(f"{mail.fault}\r\n".encode())
             await asyncio.sleep(0)  # the turn of others, and where this task is cancelled at the end of the connection
         self._reader.feed_data(further)
-
-
-def network_of(peer: object) -> str:
-    """The address of a client, and of one with IPv6 its network; empty for a socket without addresses."""
-    address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
-    return str(ipaddress.ip_network((address, NETWORK_BITS), strict=False)) if ":" in address else address

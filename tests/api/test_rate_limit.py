@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pytest
 from flask import Flask
 
+from app.accounts.rate_limit import Portions
 from app.clock import now
 from app.db.counters import hour_of
 from app.http.console.assets import asset_url
 from app.http.context import EXTENSION
-from app.http.rate_limit import Portions
 from app.services import Services
 from app.settings import Rate, Settings
 from tests.support.apps import app_with

@@ -42,14 +42,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "content": (),
     "csv_files": (),
     "transports": ("content", "network"),
-    "smtp_server": (),
+    "smtp_server": ("network",),
     "query": ("db",),
     "infrastructure": ("db", "network", "transports"),
     "audit": ("db", "infrastructure", "query"),
     "services": ("audit", "db", "infrastructure"),
     "resources": ("db",),
     # Nouns, from those that others refer to, to those that refer to others.
-    "accounts": ("audit", "db", "network", "query", "transports"),
+    "accounts": ("audit", "db", "network", "query", "services", "transports"),
     "senders": ("accounts", "db", "resources"),
     "routing": ("accounts", "audit", "db", "infrastructure", "senders", "services", "transports"),
     "lists": ("db", "query"),
@@ -106,7 +106,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
     "http": (
-        *("accounts", "audit", "console", "csv_files", "db", "first_setup", "infrastructure", "maintenance"),
+        *("accounts", "audit", "console", "csv_files", "db", "first_setup", "infrastructure", "maintenance", "network"),
         *("query", "resources", "services", "tracking"),
     ),
     "seed": (

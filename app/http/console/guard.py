@@ -4,29 +4,24 @@
 
 from __future__ import annotations
 
-import ipaddress
-import logging
-import time
 from datetime import timedelta
 from typing import cast
 from urllib.parse import urlsplit
 
 from flask import Response, current_app, g, request
-from redis.exceptions import RedisError
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
+from app.accounts import rate_limit
+from app.accounts.rate_limit import Portions, count_request
 from app.accounts.sessions import BrowserSession, find_session
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
-from app.http.context import check_network, client_address, services
+from app.http.context import check_network, client_address, extension, services
 from app.http.paths import path_id
-from app.http.rate_limit import count_request, increment
 from app.ids import id_in
-
-logger = logging.getLogger(__name__)
-
+from app.network.addresses import network_of
 
 # The cookie of a session (docs/console.md#sessions).
 #
@@ -122,7 +117,7 @@ def guard_console() -> None:
 def _count_request(session: BrowserSession) -> None:
     """Counts against the rate limit. Raises `too_many_requests`."""
     whose = f"session:{session.session_id}" if session.key_id is None else session.key_id
-    g.allowance = count_request(services(), whose, session.rate_limit)
+    g.allowance = count_request(services(), extension(Portions), whose, session.rate_limit)
     if g.allowance is not None and g.allowance.is_exceeded:
         detail = f"The rate limit of this key or session is exhausted. Reload this page in {g.allowance.reset} seconds."
         raise ServiceError("too_many_requests", detail=detail, retry_after=g.allowance.reset)
@@ -167,29 +162,11 @@ def chosen_account_id() -> int | None:
 
 MAX_ATTEMPTS = 10
 WINDOW_SECONDS = 60
-NETWORK_BITS = 64
-"""Bits of an IPv6 address that identify a client: whoever has one address has all of that network."""
 
 
 def count_attempt() -> None:
     """Counts an attempt. Raises `too_many_requests`. Without Redis there is no limit: the console is needed then."""
-    parts = services()
-    if parts.redis_breaker.is_open:
-        return
-    moment = time.time()
-    window = int(moment // WINDOW_SECONDS)
-    try:
-        used = increment(parts.redis, f"tms:console:{_client()}:{window}", WINDOW_SECONDS)
-    except RedisError as error:
-        parts.redis_breaker.open()
-        logger.warning("attempts to sign in are not limited: Redis does not answer", extra={"error": str(error)})
-        return
-    if used > MAX_ATTEMPTS:
-        raise ServiceError("too_many_requests", retry_after=max(1, int((window + 1) * WINDOW_SECONDS - moment + 0.999)))
-
-
-def _client() -> str:
-    address = client_address()
-    if isinstance(address, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((address, NETWORK_BITS), strict=False))
-    return str(address or "local")
+    client = network_of(client_address()) or "local"
+    attempts = rate_limit.count_attempt(services(), f"console:{client}", WINDOW_SECONDS)
+    if attempts is not None and attempts.number > MAX_ATTEMPTS:
+        raise ServiceError("too_many_requests", retry_after=attempts.reset)

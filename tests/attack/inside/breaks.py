@@ -90,7 +90,7 @@ def trusted_strangers(networks: Any) -> None:
 
     def claimed() -> Any:
         said = request().headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-        return networks.ipaddress.ip_address(said) if said.count(".") == 3 else real_address()
+        return networks.ip_address_in(said) if said.count(".") == 3 else real_address()
 
     networks.client_address = claimed
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from redis import Redis
 from redis.exceptions import RedisError
 
-from app.http.context import extension
 from app.services import Services
 from app.settings import Rate, parse_rate
 
@@ -41,27 +42,61 @@ class Allowance:
     is_exceeded: bool
 
 
+class Attempts(NamedTuple):
+    """The attempts in the current window, which is over in `reset` seconds."""
+
+    number: int
+    reset: int
+
+
 def rate_of(services: Services, account_rate: str | None) -> Rate | None:
     """The account's own rate, or the setting's."""
     return parse_rate(account_rate) if account_rate else services.settings.rate_limit
 
 
-def count_request(services: Services, whose: int | str, account_rate: str | None) -> Allowance | None:
-    """Counts one request of a key, by its id, or of another counter; `own` is the rate of the account, if it has one.
-    None without a limit, or if Redis is unavailable: the service works without it."""
+def count_request(
+    services: Services, portions: Portions, whose: int | str, account_rate: str | None
+) -> Allowance | None:
+    """Counts one request of a key, by its id, or of another counter; `account_rate` is that of the account, if it has
+    one, and `portions` are those of this process. None without a limit, or if Redis is unavailable: the service works
+    without it."""
     rate = rate_of(services, account_rate)
     if rate is None or services.redis_breaker.is_open:
         return None
     now = time.time()
     window = int(now // rate.seconds)
     try:
-        used = extension(Portions).use(services.redis, (whose, rate), window)
+        used = portions.use(services.redis, (whose, rate), window)
     except RedisError as error:
         services.redis_breaker.open()
         logger.warning("the rate limit is not enforced: Redis does not answer", extra={"error": str(error)})
         return None
     reset = max(1, int((window + 1) * rate.seconds - now + 0.999))
     return Allowance(rate.count, max(0, rate.count - used), reset, used > rate.count)
+
+
+def count_attempt(services: Services, whose: str, seconds: int) -> Attempts | None:
+    """Counts an attempt to sign in or to log in. None if Redis is unavailable: then there is no limit."""
+    return _attempts(services, whose, seconds, lambda key: increment(services.redis, key, seconds))
+
+
+def counted_attempts(services: Services, whose: str, seconds: int) -> Attempts | None:
+    """The attempts that were counted, without counting another one. None if Redis is unavailable."""
+    return _attempts(services, whose, seconds, lambda key: int(services.redis.get(key) or 0))
+
+
+def _attempts(services: Services, whose: str, seconds: int, read: Callable[[str], int]) -> Attempts | None:
+    if services.redis_breaker.is_open:
+        return None
+    moment = time.time()
+    window = int(moment // seconds)
+    try:
+        number = read(f"tms:{whose}:{window}")
+    except RedisError as error:
+        services.redis_breaker.open()
+        logger.warning("attempts to sign in are not limited: Redis does not answer", extra={"error": str(error)})
+        return None
+    return Attempts(number, max(1, int((window + 1) * seconds - moment + 0.999)))
 
 
 def increment(redis: Redis, key: str, seconds: int, number: int = 1) -> int:
