@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import smtplib
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,51 +15,27 @@ import pytest
 from app.smtp_server.listener import MAX_SESSIONS_OF_NETWORK
 from app.tracking.tokens import return_path
 from tests.jobs.running import Alone, alone
-from tests.support.forked import ForkedProcess, run_module
+from tests.support.listeners import (
+    MEGABYTE,
+    MOST_GROWTH,
+    ListenerProcess,
+    connect,
+    more_files,
+    own_process,
+    replies,
+    resident,
+    started,
+)
 from tests.support.mail_reports import delivery_failure
 from tests.support.rows import FROM, Rows
 from tests.support.servers import PATIENCE, free_port, wait_until
-
-
-@dataclass(frozen=True)
-class Inbound:
-    """The process and its log."""
-
-    process: ForkedProcess
-    log: Path
-
-    def lines(self) -> list[str]:
-        """The log without the line about the database and the transports."""
-        first, *further = self.log.read_text().splitlines()
-        assert "using the database" in first
-        return further
-
-    def first_line(self) -> str:
-        """The first of these lines, once there is one."""
-        wait_until(lambda: self.log.exists() and self.log.read_text().count("\n") > 1, "it has written two lines")
-        return self.lines()[0]
-
-
-@contextmanager
-def started(parts: Alone, **overrides: str) -> Iterator[Inbound]:
-    """The process with the settings of `parts`; killed if it does not end by itself."""
-    settings = parts.services.settings
-    variables = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
-    log = settings.data_dir / "inbound.log"
-    process = ForkedProcess(
-        log, run_module, {**variables, "SECRET_KEY": settings.secret_key, **overrides}, "jobs.inbound"
-    )
-    try:
-        yield Inbound(process, log)
-    finally:
-        process.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_accepts_a_report_and_ends_when_asked(number: signal.Signals) -> None:
     """The listener does not wait for the end of an open connection."""
     port = free_port()
-    with alone(None) as parts, started(parts, INBOUND_LISTEN=f"127.0.0.1:{port}") as inbound:
+    with alone(None) as parts, started(parts, "jobs.inbound", INBOUND_LISTEN=f"127.0.0.1:{port}") as inbound:
         rows = Rows(parts.services, parts.tenant.id)
         (recipient_id,) = rows.add_send(["ann@example.com"])
         rows.change([recipient_id], state="delivered", attempts=1)
@@ -78,7 +50,7 @@ def test_it_accepts_a_report_and_ends_when_asked(number: signal.Signals) -> None
 
 def test_without_the_setting_it_waits_for_a_signal() -> None:
     """A process manager can always start the listener."""
-    with alone(None) as parts, started(parts) as inbound:
+    with alone(None) as parts, started(parts, "jobs.inbound") as inbound:
         assert "INBOUND_LISTEN is not set" in inbound.first_line()
         inbound.process.send_signal(signal.SIGTERM)
         assert inbound.process.wait() == 0
@@ -88,7 +60,7 @@ def test_a_port_in_use_is_reported_in_one_line() -> None:
     with alone(None) as parts, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with started(parts, INBOUND_LISTEN=f"127.0.0.1:{taken.getsockname()[1]}") as inbound:
+        with started(parts, "jobs.inbound", INBOUND_LISTEN=f"127.0.0.1:{taken.getsockname()[1]}") as inbound:
             assert inbound.process.wait() == 1
             (line,) = inbound.lines()
             assert line.startswith("INBOUND_LISTEN: cannot listen there: ")
@@ -97,7 +69,7 @@ def test_a_port_in_use_is_reported_in_one_line() -> None:
 def test_newer_code_takes_over_its_sockets(tmp_path: Path) -> None:
     """A message that is on its way is answered, and a client that connects meanwhile waits for its greeting."""
     port, log = free_port(), tmp_path / "log"
-    with alone(None) as parts, own_process(parts, log, INBOUND_LISTEN=f"127.0.0.1:{port}") as process:
+    with alone(None) as parts, own_process(parts, "jobs.inbound", log, INBOUND_LISTEN=f"127.0.0.1:{port}") as process:
         rows = Rows(parts.services, parts.tenant.id)
         first, second = rows.add_send(["ann@example.com", "bob@example.com"])
         rows.change([first, second], state="delivered", attempts=1)
@@ -121,39 +93,14 @@ def test_newer_code_takes_over_its_sockets(tmp_path: Path) -> None:
         assert process.wait(PATIENCE) == 0
 
 
-MEGABYTE = 1 << 20
-MOST_GROWTH = 48
-"""Megabytes by which the process may grow while a stranger sends more."""
-
-
 @contextmanager
-def listening_at(parts: Alone) -> Iterator[tuple[Inbound, int, str]]:
+def listening_at(parts: Alone) -> Iterator[tuple[ListenerProcess, int, str]]:
     """The process, its port, and an address that it accepts."""
     port = free_port()
-    with started(parts, INBOUND_LISTEN=f"127.0.0.1:{port}", BOUNCE_DOMAIN="bounces.example") as inbound:
+    with started(parts, "jobs.inbound", INBOUND_LISTEN=f"127.0.0.1:{port}", BOUNCE_DOMAIN="bounces.example") as inbound:
         (recipient_id,) = Rows(parts.services, parts.tenant.id).add_send(["ann@example.com"])
         assert "listening" in inbound.first_line()
         yield inbound, port, return_path(parts.services.settings, recipient_id, FROM)
-
-
-def resident(inbound: Inbound) -> int:
-    """Megabytes of memory of the process."""
-    pages = int(Path(f"/proc/{inbound.process.pid}/statm").read_text().split()[1])
-    return pages * resource.getpagesize() // MEGABYTE
-
-
-def connect(port: int, source: str = "127.0.0.1") -> socket.socket:
-    """A connection that has sent nothing yet."""
-    return socket.create_connection(("127.0.0.1", port), PATIENCE, source_address=(source, 0))
-
-
-def replies(link: socket.socket) -> str:
-    """All that is answered until the connection ends."""
-    received = b""
-    with suppress(ConnectionError):
-        while piece := link.recv(65536):
-            received += piece
-    return received.decode()
 
 
 def accepts_mail(port: int, to: str, source: str = "127.0.0.1") -> bool:
@@ -256,13 +203,6 @@ def test_silent_sessions_give_way_to_others() -> None:
         assert patient.recv(100).startswith(b"221"), "who has one session does not make room for who has many"
 
 
-def more_files() -> None:
-    """Lets this process have a thousand connections."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < 4096:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-
-
 def test_sessions_of_one_address_are_bounded_by_themselves() -> None:
     with alone(None) as parts, listening_at(parts) as (_, port, _to), ExitStack() as kept:
         links = [kept.enter_context(connect(port)) for _ in range(MAX_SESSIONS_OF_NETWORK + 1)]
@@ -280,18 +220,3 @@ def test_commands_and_mails_may_arrive_at_once() -> None:
         link.sendall(b"LHLO a\r\n" + mail * 3 + b"QUIT\r\n")
         codes = [line[:3] for line in replies(link).splitlines() if line[3] == " "]
         assert codes == ["220", "250", *["250", "250", "354", "250"] * 3, "221"]
-
-
-@contextmanager
-def own_process(parts: Alone, log: Path, **overrides: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The process with a command line of its own, by which it can be replaced; killed if it does not end by itself."""
-    settings = parts.services.settings
-    variables = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
-    environment = {**os.environ, **variables, "SECRET_KEY": settings.secret_key, **overrides}
-    with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-m", "jobs.inbound"], env=environment, stderr=output)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
