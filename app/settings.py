@@ -26,6 +26,7 @@ from app.secret_keys import LEAST_LENGTH, SecretKeys, all_keys, generated_key, p
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
 RATE = re.compile(r"([0-9]{1,9})/(second|minute|hour)")
+SUBMISSION_TLS = ("starttls", "tls")
 EMBEDDED_REDIS = ("path", "wheel", "python")
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 RETENTION = re.compile(r"([1-9][0-9]{0,3})([hdw])")
@@ -239,6 +240,13 @@ def parse_file(text: str) -> str:
     return text
 
 
+def parse_submission_tls(text: str) -> str:
+    """`starttls` or `tls`."""
+    if text not in SUBMISSION_TLS:
+        raise ValueError(f"must be one of {', '.join(SUBMISSION_TLS)}")
+    return text
+
+
 def parse_embedded_redis(text: str) -> str:
     """`path`, `wheel` or `python`."""
     if text not in EMBEDDED_REDIS:
@@ -397,6 +405,29 @@ class Settings:
     )
     inbound_max_bytes: int = _setting(
         32 * 1024 * 1024, "largest email that is accepted by `INBOUND_LISTEN`", parse_whole(1024)
+    )
+    submission_listen: tuple[str, int] | None = _setting(
+        None,
+        "`host:port` on which applications [send by SMTP](smtp-submission.md); other hosts than loopback ones need "
+        "`SUBMISSION_CERTIFICATE`",
+        parse_listen,
+        "off",
+    )
+    submission_tls: str = _setting(
+        "starttls",
+        "`starttls`, or `tls` for TLS from the first byte, as on port 465",
+        parse_submission_tls,
+    )
+    submission_certificate: str = _setting(
+        "",
+        "PEM file with the certificate of `SUBMISSION_LISTEN` and its chain, read again when it changes",
+        default_text="none: no TLS",
+    )
+    submission_key: str = _setting(
+        "", "PEM file with the key of that certificate", default_text="in the file of the certificate"
+    )
+    submission_max_bytes: int = _setting(
+        32 * 1024 * 1024, "largest email that is accepted by `SUBMISSION_LISTEN`", parse_whole(1024)
     )
     sendgrid_webhook_secret: str = _secret(
         "secret in the URL to which SendGrid posts its events, `PUBLIC_URL/inbound/sendgrid/SECRET`",
@@ -663,10 +694,22 @@ def _completed(settings: Settings, explicit: Mapping[str, Any]) -> Settings:
         "secret_key": settings.secret_key or generated_key(data_dir),
         "log_format": explicit.get("log_format", "console" if sys.stderr.isatty() else "json"),
     }
+    _check_submission(settings)
     if len(changes["secret_key"]) < LEAST_LENGTH:
         raise SettingsError(f"SECRET_KEY: must have {LEAST_LENGTH} characters or more")
     values = {setting.name: getattr(settings, setting.name) for setting in fields(Settings)}
     return Settings(**{**values, **changes})
+
+
+def _check_submission(settings: Settings) -> None:
+    """Keys are never sent over a network in plain text."""
+    if settings.submission_listen and not settings.submission_certificate:
+        host, port = settings.submission_listen
+        if settings.submission_tls == "tls" or not is_loopback(host):
+            raise SettingsError(
+                f"SUBMISSION_LISTEN={_bracketed(host)}:{port}: needs SUBMISSION_CERTIFICATE; without TLS, "
+                "applications log in on loopback addresses only"
+            )
 
 
 def _make_folder(folder: Path) -> None:

@@ -26,6 +26,7 @@ from app.names import LONGEST_NAME
 from app.recipients.labels import MAX_METADATA_ENTRIES, MAX_TAG_LENGTH, MAX_TAGS, METADATA
 from app.recipients.states import SHOWN_STATES
 from app.sends.accept.draft import (
+    DEFAULTS,
     MAX_NAME_LENGTH,
     WILDCARD_NAME,
     Limits,
@@ -394,11 +395,6 @@ class SmsSendSchema(SendSchema):
     final_type = "sms"
 
 
-DEFAULTS = {
-    **dict.fromkeys(SendDraft.__slots__),
-    "include_unsubscribed": False,
-    "recipient_data_html_encoded": True,
-}
 SCHEMAS: dict[MessageType | None, type[SendSchema]] = {"email": EmailSendSchema, "sms": SmsSendSchema, None: SendSchema}
 
 

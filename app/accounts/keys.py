@@ -92,6 +92,7 @@ def rotate_key(session: Session, key: ApiKey, overlap: timedelta) -> tuple[ApiKe
     for former in former_secrets(session, key.account_id, name):
         former.valid_until = min(former.valid_until or end, end)
     made, token = _stored(session, key.account_id, name, key.access_level, expires=key.expiry_time)
+    made.list_id = key.list_id
     return made, token, end
 
 

@@ -42,7 +42,7 @@ DEFINED_NOUNS = ("senders",)
 COMMANDS = ("init", "reload", "seed", "status", "top", "backup", "restore")
 """Modules with a single `command`."""
 SECTIONS = {
-    "Run": ("init", "run", "web", "worker", "scheduler", "reload", "status", "top"),
+    "Run": ("init", "run", "web", "worker", "scheduler", "submission", "reload", "status", "top"),
     "Accounts": ("accounts", "keys", "test-account", "domains", "senders", "webhooks", "console", "seed"),
     "Sending": ("messages", "sends", "groups", "inbox", "automations", "transports", "inbound"),
     "People": ("lists", "contacts", "suppressions"),

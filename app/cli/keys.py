@@ -13,8 +13,10 @@ from app.accounts.auth import SCOPES
 from app.accounts.keys import find_key, issue_key, list_keys, restore_key, revoke_key, rotate_key
 from app.accounts.testing import refreshed_test_account
 from app.cli.base import CommandResult, Group, NamedItem, Row
+from app.cli.find_contacts import list_named
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey
+from app.ids import shown_id
 
 # Durations on the command line: `30m`, `12h`, `7d`, `2w`, `0`.
 
@@ -51,11 +53,17 @@ LONGEST_OVERLAP = timedelta(days=366)
 KEY = NamedItem(click.argument("named", metavar="NAME"), find_key)
 
 
+LIST_OPTION = click.option(
+    "--list", "list_", metavar="NAME|ID", help="The list of mails that are sent by SMTP and name none."
+)
+
+
 def _row(session: Session, key: ApiKey) -> Row:
     return {
         "id": key.id,
         "name": key.name,
         "access_level": key.access_level,
+        "list_id": key.list_id,
         "test": session.get_one(Account, key.account_id).test_of is not None,
         "begins_with": key.token_hint,
         "creation_time": key.creation_time,
@@ -84,12 +92,32 @@ def show(session: Session, key: ApiKey) -> Row:
     "--level", "access_level", type=click.Choice(list(SCOPES)), required=True, help="The access level of the key."
 )
 @click.option("--test", is_flag=True, help="Create a test key: its messages are captured, not delivered.")
-def create(transaction: Transaction, account: Account, name: str, access_level: str, test: bool) -> Row:
+@LIST_OPTION
+def create(
+    transaction: Transaction, account: Account, *, name: str, access_level: str, test: bool, list_: str | None
+) -> Row:
     """Create a key and show its token. The token is not shown again."""
     owner = refreshed_test_account(transaction, account) if test and account.test_of is None else account
     key, token = issue_key(transaction, owner.id, name, access_level)
+    _set_list(transaction, key, list_)
     marks = {"account": owner.name, "test": True} if owner.test_of is not None else {}
     return {"id": key.id, "name": key.name, "access_level": key.access_level, **marks, "token": token}
+
+
+def _set_list(transaction: Transaction, key: ApiKey, named: str | None) -> None:
+    """Raises `ServiceError` for a list that the account of the key does not have."""
+    key.list_id = None if named is None else shown_id(list_named(transaction, key.account_id, named).id)
+
+
+@group.writes("update", of=KEY)
+@LIST_OPTION
+@click.option("--no-list", is_flag=True, help="Take the list away.")
+def update(transaction: Transaction, key: ApiKey, list_: str | None, no_list: bool) -> Row:
+    """Give a key another list for mails that are sent by SMTP."""
+    if (list_ is None) != no_list:
+        raise click.UsageError("give either --list or --no-list")
+    _set_list(transaction, key, list_)
+    return _row(transaction, key)
 
 
 @group.writes("rotate", of=KEY)

@@ -70,5 +70,17 @@ def scheduler() -> None:
     become(python_command("jobs.schedule"))
 
 
-PROCESSES: dict[str, click.Command] = {"run": run, "web": web, "worker": worker, "scheduler": scheduler}
+@click.command("submission", cls=ProcessCommand)
+def submission() -> None:
+    """Run the listener for applications that send by SMTP, at SUBMISSION_LISTEN."""
+    become(python_command("jobs.submission"))
+
+
+PROCESSES: dict[str, click.Command] = {
+    "run": run,
+    "web": web,
+    "worker": worker,
+    "scheduler": scheduler,
+    "submission": submission,
+}
 """Name of a kind of process -> its command. The listener for inbound mail is `inbound` without a subcommand."""

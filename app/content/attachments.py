@@ -135,3 +135,10 @@ def decode_strict(content: str) -> bytes:
 def new_content_id() -> str:
     """A new id of the form `content_<generated id>` for one attachment of one send."""
     return f"content_{secrets.token_hex(16)}"
+
+
+def common_extension(mime_type: str) -> str:
+    """The usual extension of a type, for a file without a name; `.bin` for a type that has none."""
+    return _TABLES.guess_extension(mime_type, strict=False) or next(
+        iter(_FURTHER_EXTENSIONS.get(mime_type.lower(), (".bin",)))
+    )

@@ -56,6 +56,14 @@ class Template:
         self._form = _Form.of(self._steps)
         self._zone = zone
 
+    @classmethod
+    def literal(cls, source: str) -> Template:
+        """A template whose renderings are the source, whatever it contains."""
+        template = cls("")
+        template._steps = [source]
+        template._form = _Form.of(template._steps)
+        return template
+
     def html(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> RenderedPart:
         """Renders `body_html`: plain values and fallbacks are encoded, encoded values are inserted as they are."""
         return self._render(_HTML, values, attachments, max_bytes)

@@ -48,7 +48,7 @@ PAGES = {
     "running": Page(
         "Commands for running the service",
         "The first account, the processes, and how they are. Only `tms` starts processes.",
-        ("init", "run", "web", "worker", "scheduler", "reload", "status", "top"),
+        ("init", "run", "web", "worker", "scheduler", "submission", "reload", "status", "top"),
     ),
     "accounts": Page(
         "Commands for accounts",

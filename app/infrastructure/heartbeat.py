@@ -45,7 +45,8 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """The heartbeat of this process. `roles` are what it does: a worker's queues, or `api`, `scheduler`, `inbound`."""
+    """The heartbeat of this process. `roles` are what it does: a worker's queues, or `api`, `scheduler`, `inbound`,
+    `submission`."""
 
     def __init__(
         self,

@@ -38,6 +38,7 @@ FIRST_WORDS = {
     "EMAIL": "",
     "SMS": "",
     "INBOUND": "",
+    "SUBMISSION": "",
     "WEBHOOK": "",
     "SMTP": "EMAIL_TRANSPORT_URL",
     "SMPP": "SMS_TRANSPORT_URL",

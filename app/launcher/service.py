@@ -238,6 +238,8 @@ def _serve(start: Start, patience: float) -> int:
         await_port(start.settings.host, start.settings.port, patience)
         if start.settings.inbound_listen:
             await_port(*start.settings.inbound_listen, patience, "INBOUND_LISTEN")
+        if start.settings.submission_listen:
+            await_port(*start.settings.submission_listen, patience, "SUBMISSION_LISTEN")
         redis = _start_redis(start)
         demo = _prepare_database(start)
         log_startup(start.settings)
@@ -348,6 +350,8 @@ def _start_other_workers(start: Start) -> None:
     start.supervisor.start(start.python("schedule", "jobs.schedule"))
     if start.settings.inbound_listen:
         start.supervisor.start(start.python("inbound", "jobs.inbound"))
+    if start.settings.submission_listen:
+        start.supervisor.start(start.python("submission", "jobs.submission"))
 
 
 def _start_receiver(start: Start, demo: Demo | None) -> None:

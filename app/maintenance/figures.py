@@ -71,7 +71,7 @@ TYPES = ("email", "sms")
 LATE_AFTER = timedelta(seconds=60)
 """For how long a late run of an automation has been due at least."""
 QUEUE_BEGIN = QueueBegin()
-ROLES = ("api", *JOBS, "scheduler", "inbound")
+ROLES = ("api", *JOBS, "scheduler", "inbound", "submission")
 
 QUEUE_LABELS = ("account_class", "type", "state")
 define("tms_queue_entries", "gauge", "Entries of the send queue.", QUEUE_LABELS)

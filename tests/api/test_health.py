@@ -141,6 +141,7 @@ PROCESSES = [
     ["jobs.worker", "automations"],
     ["jobs.schedule"],
     ["jobs.inbound"],
+    ["jobs.submission"],
 ]
 
 

@@ -31,7 +31,7 @@ def run(*arguments: str, app: Flask | None = None) -> Result:
 
 def test_it_has_the_commands_of_flask_and_the_processes() -> None:
     names = tms.list_commands(click.Context(tms))
-    assert names == sorted({*cli.NOUNS, *cli.COMMANDS, "run", "web", "worker", "scheduler"})
+    assert names == sorted({*cli.NOUNS, *cli.COMMANDS, "run", "web", "worker", "scheduler", "submission"})
     printed = run("--help")
     assert printed.exit_code == 0
     assert [name for name in names if f"\n  {name} " not in printed.stdout] == []
@@ -86,6 +86,7 @@ def test_a_wrong_setting_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         (("worker", "webhooks", "maintenance"), "jobs.worker webhooks maintenance"),
         (("scheduler",), "jobs.schedule"),
         (("inbound",), "jobs.inbound"),
+        (("submission",), "jobs.submission"),
         (
             ("web", "--", "--bind", "[::]:1"),
             f"gunicorn --config {ROOT}/gunicorn.conf.py --bind [::]:1 wsgi:application",

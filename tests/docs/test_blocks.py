@@ -39,6 +39,9 @@ NOT_RUN = [
     ("docs/openapi.md", "`make openapi` type-checks and calls a generated client"),
     ("docs/openapi.md", "`make openapi` type-checks and calls a generated client"),
     ("docs/sms.md", "configures Kannel; `make interop` runs one"),
+    ("docs/smtp-submission.md", "lines of a protocol"),
+    ("docs/smtp-submission.md", "configures Postfix; `make interop` runs one"),
+    ("docs/smtp-submission.md", "needs the listener; tests/interop runs these programs"),
     (
         "docs/upgrade.md",
         "`make rolling` and `make installed` run these commands under load, `make deploy-check` under systemd's units",

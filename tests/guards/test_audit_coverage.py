@@ -91,7 +91,7 @@ WRITING = {"insert", "update", "delete", "upsert", "insert_new_rows", "insert_ro
 
 AUDITED_COMMANDS = {
     "accounts": ("create", "update", "delete"),
-    "keys": ("create", "rotate", "revoke", "restore"),
+    "keys": ("create", "update", "rotate", "revoke", "restore"),
     "domains": ("add", "verify", "update", "rotate", "import-key", "remove-key", "delete"),
     "senders": ("create", "update", "delete"),
     "lists": ("create", "update", "delete", "add-field"),
@@ -241,7 +241,7 @@ COLUMNS_OF_ENTRIES = {
         "sms_priority brand_name brand_colour time_zone retain_content retain_recipients retain_captured retain_logs "
         "retain_audit test_of"
     ),
-    "api_keys": "name access_level expiry_time valid_until",
+    "api_keys": "name access_level expiry_time list_id valid_until",
     "domains": "name verified_time trusted tracking_host return_path_host",
     "dkim_keys": "algorithm state",
     "sms_senders": "kind list_id messages_per_second note",

@@ -76,6 +76,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("automations", "contacts", "db", "events", "inbox", "infrastructure", "recipients", "routing", "sends"),
         *("services", "smtp_server", "tracking", "transports"),
     ),
+    "submission": (
+        *("accounts", "audit", "content", "db", "infrastructure", "network", "sends", "services", "smtp_server"),
+        "transports",
+    ),
     "retention": ("db", "recipients", "sends", "services"),
     "maintenance": (
         *("accounts", "audit", "automations", "contacts", "db", "events", "inbound", "infrastructure", "network"),
@@ -178,7 +182,14 @@ AT_HOME = {
 }
 """Library -> the rooms that may import it. A room is a module with all below it; `app` alone is its own module."""
 
-WITHOUT_WEB = ("app.demo.receiver", "app.launcher.service", "jobs.inbound", "jobs.schedule", "jobs.worker")
+WITHOUT_WEB = (
+    "app.demo.receiver",
+    "app.launcher.service",
+    "jobs.inbound",
+    "jobs.schedule",
+    "jobs.submission",
+    "jobs.worker",
+)
 """Processes that serve no API: they start sooner and are smaller without the web framework."""
 
 DIALECT_NAMES = {"is_postgresql", "dialect", "dialects"}

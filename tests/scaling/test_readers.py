@@ -16,13 +16,16 @@ from tests.scaling.inbound import INBOUND
 from tests.scaling.reader import KIB, Reader
 from tests.scaling.requests import IN_REQUESTS
 from tests.scaling.sends import IN_SENDS
+from tests.scaling.submission import SUBMISSION
 from tests.support.growth import MOST_GROWTH, growth
 
 LONGER = 0.002
 """Seconds of the smaller text if the two are compared again: quadratic growth with a small factor shows late."""
 
 
-@pytest.mark.parametrize("reader", [*IN_REQUESTS, *IN_SENDS, *INBOUND, *IN_FILES], ids=lambda reader: reader.name)
+@pytest.mark.parametrize(
+    "reader", [*IN_REQUESTS, *IN_SENDS, *INBOUND, *SUBMISSION, *IN_FILES], ids=lambda reader: reader.name
+)
 def test_the_cost_of_a_character_does_not_grow(reader: Reader) -> None:
     texts = list(reader.texts())
     for text, make in texts:

@@ -151,7 +151,13 @@ def wrong_command(arguments: list[str]) -> str:
 
 def processes() -> set[tuple[str, ...]]:
     """The arguments of `tms` for the processes of the Procfile."""
-    modules = {"gunicorn": "web", "jobs.worker": "worker", "jobs.schedule": "scheduler", "jobs.inbound": "inbound"}
+    modules = {
+        "gunicorn": "web",
+        "jobs.worker": "worker",
+        "jobs.schedule": "scheduler",
+        "jobs.inbound": "inbound",
+        "jobs.submission": "submission",
+    }
     commands = set()
     for line in (ROOT / "Procfile").read_text("utf-8").splitlines():
         module, *arguments = line.partition(" -m ")[2].split()

@@ -18,7 +18,14 @@ import blueprints
 from tests.support.servers import PATIENCE
 
 IMPORTED = [
-    *("jobs.worker", "jobs.schedule", "jobs.inbound", "app.launcher.embedded_redis", "app.db.migrate"),
+    *(
+        "jobs.worker",
+        "jobs.schedule",
+        "jobs.inbound",
+        "jobs.submission",
+        "app.launcher.embedded_redis",
+        "app.db.migrate",
+    ),
     *("app.application", "app.http.server.master", "app.http.server.worker", "gunicorn.app.wsgiapp"),
     *(f"blueprints.{module.name}" for module in pkgutil.iter_modules(blueprints.__path__)),
     *("tests.conftest", "tests.support.forked", "tests.support.rows", "tests.unit.transports.mailserver"),

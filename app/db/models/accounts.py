@@ -8,7 +8,17 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import IMPERSONAL, AccountId, Base, Confidential, Encrypted, Identity, Impersonal, Timestamps
+from app.db.models.base import (
+    IMPERSONAL,
+    AccountId,
+    Base,
+    BigInt,
+    Confidential,
+    Encrypted,
+    Identity,
+    Impersonal,
+    Timestamps,
+)
 from app.db.types import BigId, Json
 
 
@@ -82,6 +92,9 @@ class ApiKey(Base):
     """To the minute (app/accounts/auth.py)."""
     former_name: Mapped[Impersonal | None]
     """The name that it had before another key got it, because this one was rotated or revoked."""
+    list_id: Mapped[BigInt | None]
+    """The list of mails that are submitted with the key and name none (docs/smtp-submission.md#list-and-group). No
+    foreign key: SQLite would have to build the table anew."""
     valid_until: Mapped[datetime | None]
     """When the overlap of the rotation ends, for a former secret (docs/requests.md#rotating-a-key)."""
 

@@ -68,8 +68,11 @@ class Send(Base):
     """Whether links that appear to contain a secret are tracked, too."""
     send_at: Mapped[datetime | None]
     """When it is to be sent; null: at once (docs/scheduling.md)."""
+    literal: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether subject and bodies leave as they are, without wildcards (docs/smtp-submission.md#the-mail)."""
     headers: Mapped[dict[str, str] | None] = mapped_column(Json, info=personal("recipients"))
-    """Header fields of the mails, which the request adds (docs/mail-headers.md)."""
+    """Header fields of the mails, which the request adds (docs/mail-headers.md), or the author of a submitted mail has
+    written."""
     content_purged_time: Mapped[datetime | None]
     """When subject, bodies, attachments and the values of the recipients were purged, which are empty since."""
 

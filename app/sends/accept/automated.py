@@ -15,7 +15,7 @@ from app.errors import ServiceError
 from app.ids import describe, new_uuid, shown_id
 from app.sends.accept.accept import check_references, check_rules
 from app.sends.accept.content import effective_content, find_saved_message
-from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
+from app.sends.accept.draft import DEFAULTS, MessageType, RecipientDraft, SendDraft
 from app.sends.accept.references import SendGroup
 from app.sends.accept.write import ValidSend, write_send
 from app.sends.limits import MAX_RECIPIENTS
@@ -63,29 +63,13 @@ def _check(transaction: Transaction, send: StepSend) -> ValidSend:
 def _draft(type_: MessageType, send: StepSend) -> SendDraft:
     """What a client would write: the message, the list, and nothing else."""
     return SendDraft(
-        type=type_,
-        list_id=shown_id(send.list_id),
-        group_id=send.step_id,
-        group_name=None,
-        message_id=send.message_id,
-        unsubscribe_type=None,
-        subject=None,
-        from_name=None,
-        from_address=None,
-        reply_to=None,
-        bcc_address=None,
-        priority=None,
-        transport=None,
-        send_at=None,
-        body_html=None,
-        body_text=None,
-        include_unsubscribed=False,
-        recipient_data_html_encoded=True,
-        track_opens=None,
-        track_clicks=None,
-        secret_values=frozenset(),
-        recipients=(),
-        attachments=(),
+        **{
+            **DEFAULTS,
+            "type": type_,
+            "list_id": shown_id(send.list_id),
+            "group_id": send.step_id,
+            "message_id": send.message_id,
+        }
     )
 
 

@@ -25,6 +25,8 @@ class AttachmentDraft:
     name: str
     mime_type: str
     content: bytes
+    content_id: str | None = None
+    """The id by which the HTML of a literal send refers to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +78,27 @@ class SendDraft:
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, str] | None = None
     """What all recipients have, unless their own replaces it."""
-
     headers: Mapping[str, str] | None = None
     """Header fields of the mails."""
+    literal: bool = False
+    """Whether subject and bodies have no wildcards."""
 
     def metadata_of(self, recipient: RecipientDraft) -> dict[str, str] | None:
         """The metadata of a recipient, in which its own replaces that of the send; None without any."""
         return {**(self.metadata or {}), **(recipient.metadata or {})} or None
 
 
+DEFAULTS: Mapping[str, Any] = {
+    **dict.fromkeys(SendDraft.__slots__),
+    "include_unsubscribed": False,
+    "recipient_data_html_encoded": True,
+    "secret_values": frozenset(),
+    "recipients": (),
+    "attachments": (),
+    "tags": (),
+    "literal": False,
+}
+"""The attributes of a send that says nothing about them."""
 EMAIL_ONLY = (
     *("subject", "from_name", "reply_to", "bcc_address", "body_html"),
     *("recipient_data_html_encoded", "attachments"),

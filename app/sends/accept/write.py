@@ -256,6 +256,7 @@ def send_columns(
         "track_opens": valid.tracking.opens,
         "track_clicks": valid.tracking.clicks,
         "track_secrets": valid.tracking.secret_links,
+        "literal": draft.literal,
         "headers": draft.headers or None,
     }
 
@@ -303,7 +304,7 @@ def _attachment_rows(
             "position": position,
             "name": attachment.name,
             "mime_type": attachment.mime_type,
-            "content_id": new_content_id(),
+            "content_id": attachment.content_id or new_content_id(),
             "content": attachment.content,
         }
         for position, (recipient_id, attachment) in enumerate(owned)

@@ -63,8 +63,10 @@ class SendContent:
     track_opens: bool
     track_clicks: bool
     track_secrets: bool
+    literal: bool
+    """Whether subject and bodies have no wildcards."""
     headers: Mapping[str, str] | None
-    """Header fields that the request adds to the mails."""
+    """Header fields that the request adds to the mails, or that the author of a submitted mail has written."""
     time_zone: str
     """The account's time zone (docs/personalisation.md#time-zone)."""
     owner_confirmed: bool
@@ -288,23 +290,26 @@ class CompiledMessage:
     def _message_id_domain(self) -> str:
         return domain_of(self.send.from_address)
 
-    @cached_property
-    def _fixed_headers(self) -> bytes:
-        return mime.fixed_headers(self.send.headers) if self.send.headers else mime.FIXED_HEADERS
-
     # Compiled by the thread that needs it first, because other threads wait for the one that loads a batch.
 
     @cached_property
     def _subject(self) -> Template:
-        return cached_template(self.send.subject or "", self._zone)
+        return self._template(self.send.subject or "")
 
     @cached_property
     def _html(self) -> Template | None:
-        return cached_template(self.send.body_html, self._zone) if self.send.body_html is not None else None
+        return self._template(self.send.body_html) if self.send.body_html is not None else None
 
     @cached_property
     def _text(self) -> Template | None:
-        return cached_template(self.send.body_text, self._zone) if self.send.body_text is not None else None
+        return self._template(self.send.body_text) if self.send.body_text is not None else None
+
+    def _template(self, source: str) -> Template:
+        return Template.literal(source) if self.send.literal else cached_template(source, self._zone)
+
+    @cached_property
+    def _author_headers(self) -> mime.AuthorHeaders:
+        return mime.author_headers(self.send.headers) if self.send.headers else mime.NO_HEADERS
 
     def render(self, recipient: ClaimedRecipient, channels: FeedbackChannels, limit: int) -> RenderedContent:
         """Subject and bodies for one recipient, each body of at most `limit` bytes.
@@ -380,7 +385,7 @@ class CompiledMessage:
             message_id=f"{recipient.uuid}@{self._message_id_domain}",
             date=send.begin_time,
             unsubscribe=unsubscribe,
-            fixed=self._fixed_headers,
+            author_headers=self._author_headers,
         )
         if len(content) > limit:
             raise _mail_too_large(limit)

@@ -137,7 +137,9 @@ def _link_ids(valid: ValidSend) -> LinkIds:
 def _encoded(attachments: Sequence[AttachmentDraft]) -> list[mime.EncodedAttachment]:
     return [
         mime.encode_attachment(
-            mime.Attachment(attachment.name, attachment.mime_type, attachment.content, new_content_id())
+            mime.Attachment(
+                attachment.name, attachment.mime_type, attachment.content, attachment.content_id or new_content_id()
+            )
         )
         for attachment in attachments
     ]

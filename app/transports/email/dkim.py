@@ -42,7 +42,10 @@ OVERSIGNED_FIELDS = (
     *("MIME-Version", "Content-Type", "Content-Transfer-Encoding"),
 )
 """Oversigned: signed, and listed once more, so that no other one can be added."""
-SIGNED_IF_PRESENT = ("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post")
+SIGNED_IF_PRESENT = (
+    *("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post"),
+    *("In-Reply-To", "References", "Importance"),
+)
 """Signed if they occur (required by RFC 8058, 4). A further field of a mail belongs here, unless programs on the way
 may change it."""
 

@@ -14,12 +14,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from email.utils import format_datetime
+from email.utils import format_datetime, getaddresses
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import quote
 
 import idna
 
+from app.addresses import LONGEST_EMAIL
 from app.content.attachments import plain_type
 
 # Mail addresses in SMTP commands and headers.
@@ -192,6 +194,56 @@ def _file_name(name: str) -> Iterator[str]:
         yield f"filename*{number}*={piece}"
 
 
+# Header fields that the author of a mail has written.
+
+
+class AuthorHeaders(NamedTuple):
+    """The encoded fields, and their names in lower case: the service writes no field of such a name."""
+
+    block: bytes
+    names: frozenset[str]
+
+    def replace(self, *names: str) -> bool:
+        """Whether one of these fields is among them."""
+        return not self.names.isdisjoint(names)
+
+
+NO_HEADERS = AuthorHeaders(b"", frozenset())
+ADDRESS_FIELDS = frozenset({"to", "cc", "reply-to"})
+"""Fields of addresses that stay as they are written."""
+
+
+def author_headers(headers: Mapping[str, str]) -> AuthorHeaders:
+    """Encodes fields by their names. The values of address fields are written as in a mail; others are plain text."""
+    encoded = [
+        address_list_header(name, value) if name.lower() in ADDRESS_FIELDS else text_header(name, value)
+        for name, value in headers.items()
+    ]
+    return AuthorHeaders(b"".join(encoded), frozenset(name.lower() for name in headers))
+
+
+def address_list_header(name: str, written: str) -> bytes:
+    """A field of addresses as somebody has written it, in folded lines. One that is not ASCII, or has too long a word,
+    is encoded address by address."""
+    words = one_line(written).split()
+    if written.isascii() and max(map(len, words), default=0) + len(name) + 2 <= MAX_LINE_LENGTH:
+        return _field(name, _folded(name, " ".join(words)))
+    encoded = [
+        f"{_phrase(name, one_line(display_name))}\r\n <{ascii_domain(address)}>" if display_name else address
+        for display_name, address in mailboxes([" ".join(words)])
+        if is_safe(address) and len(address) <= LONGEST_EMAIL
+    ]
+    return _field(name, ",\r\n ".join(encoded)) if encoded else text_header(name, written)
+
+
+def mailboxes(values: Iterable[str]) -> list[tuple[str, str]]:
+    """The names and addresses in address fields; none in fields whose comments are nested beyond measure."""
+    try:
+        return getaddresses(list(values))
+    except (RecursionError, ValueError, IndexError):
+        return []
+
+
 # The parts of a mail: bodies, attachments, and the multiparts around them.
 #
 # An entity is a list of byte strings, header fields first, so that a large attachment is not copied before the whole
@@ -319,17 +371,8 @@ def _has_long_line(data: bytes) -> bool:
 
 __all__ = ["Attachment", "EncodedAttachment", "build", "encode_attachment"]
 
-AUTO_SUBMITTED, AUTO_GENERATED = "Auto-Submitted", "auto-generated"
-MIME_VERSION = b"MIME-Version: 1.0\r\n"
-FIXED_HEADERS = MIME_VERSION + text_header(AUTO_SUBMITTED, AUTO_GENERATED)
-
-
-def fixed_headers(headers: Mapping[str, str]) -> bytes:
-    """The headers of every mail, followed by further ones. Of these, Auto-Submitted takes the place of the usual
-    one."""
-    fields = {name.lower(): text_header(name, text) for name, text in headers.items()}
-    auto_submitted = fields.pop(AUTO_SUBMITTED.lower(), text_header(AUTO_SUBMITTED, AUTO_GENERATED))
-    return b"".join([MIME_VERSION, auto_submitted, *fields.values()])
+VERSION_HEADER = b"MIME-Version: 1.0\r\n"
+FIXED_HEADERS = VERSION_HEADER + b"Auto-Submitted: auto-generated\r\n"
 
 
 def build(
@@ -345,22 +388,25 @@ def build(
     message_id: str,
     date: datetime,
     unsubscribe: tuple[str, str | None] | None = None,
-    fixed: bytes = FIXED_HEADERS,
+    author_headers: AuthorHeaders = NO_HEADERS,
 ) -> bytes:
     """The message with CRLF line ends, 7-bit except for addresses whose local part is not ASCII.
 
     The caller chooses `message_id` (with or without angle brackets), so that a retry keeps it. `date` is aware.
-    `unsubscribe` is the link of List-Unsubscribe and its mail address, if any; `fixed` are the `fixed_headers`. Text
-    and HTML bodies are alternatives; an attachment that the HTML refers to by `cid:` is related to the HTML, the others
-    are mixed into the mail. A line break in a name, an address or the subject becomes a space.
+    `unsubscribe` is the link of List-Unsubscribe and its mail address, if any. Text and HTML bodies are alternatives;
+    an attachment that the HTML refers to by `cid:` is related to the HTML, the others are mixed into the mail. A line
+    break in a name, an address or the subject becomes a space. `author_headers` take the place of those with the same
+    names; `Cc` also takes that of `To`.
     """
+    author = author_headers
     headers = [
         identifier_header("Message-ID", message_id),
-        _shared_headers(date, from_address, from_name, reply_to),
-        address_header("To", to),
+        _shared_headers(date, from_address, from_name, None if author.replace("reply-to") else reply_to),
+        b"" if author.replace("to", "cc") else address_header("To", to),
         text_header("Subject", subject),
         unsubscribe_headers(*unsubscribe) if unsubscribe else b"",
-        fixed,
+        author.block,
+        VERSION_HEADER if author.replace("auto-submitted") else FIXED_HEADERS,
     ]
     # Boundaries depend on the message id: the same in a retry, and unpredictable to the author of the content.
     boundary = hashlib.sha256(message_id.encode()).hexdigest()[:32]
