@@ -77,14 +77,15 @@ coverage-of-spec: setup-dev ## show which test produces which error code, and fa
 	$(PYTHON) -m tests.support.coverage $$folder
 
 .PHONY: interop
-interop: setup-dev interop-packages ## test against Postfix, OpenDKIM, Kannel, PgBouncer and an SMPP server (on Debian, as root: installs them)
+interop: setup-dev interop-packages ## test against Postfix, OpenDKIM, Kannel, PgBouncer, mailers and an SMPP server (on Debian, as root: installs them)
 	@INTEROP=1 $(PYTHON) -m pytest tests/interop $(ARGS)
 
 .PHONY: interop-packages
 interop-packages:
 	@apt-get update -qq
 	@DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-		postfix sasl2-bin libsasl2-modules opendkim kannel kannel-extras pgbouncer >/dev/null
+		postfix sasl2-bin libsasl2-modules opendkim kannel kannel-extras pgbouncer \
+		swaks libnet-ssleay-perl libio-socket-ssl-perl php-cli libphp-phpmailer nodejs node-nodemailer >/dev/null
 	$(call install,requirements/interop.lock)
 
 .PHONY: monitoring

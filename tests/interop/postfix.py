@@ -85,12 +85,14 @@ class Routes:
 class Postfix:
     """One instance. `start` returns when it answers; `stop` leaves nothing behind."""
 
-    def __init__(self, folder: Path, certificate: Path, routes: Routes) -> None:
+    def __init__(self, folder: Path, certificate: Path, routes: Routes, further: str = "") -> None:
+        """`further` are lines of its configuration that take precedence."""
         self.port = free_port()
         self.folder = folder
         self._milter = free_port()
         self._certificate = certificate
         self._routes = routes
+        self._further = further
         self._opendkim: subprocess.Popen[bytes] | None = None
 
     def start(self, records: dict[str, str]) -> None:
@@ -127,7 +129,7 @@ class Postfix:
             (self.folder / name).mkdir()
         shutil.chown(self.folder / "data", "postfix")
         for path, text in (("conf/main.cf", MAIN), ("conf/master.cf", MASTER)):
-            (self.folder / path).write_text(text.format(**names).lstrip())
+            (self.folder / path).write_text(text.format(**names).lstrip() + (self._further if "main" in path else ""))
         (self.folder / "opendkim.conf").write_text(DKIM.format(**names).lstrip())
         (self.folder / "dns").write_text("".join(f"{name} {text}\n" for name, text in records.items()))
         (self.folder / "transport").write_text(_lines(self._routes.transports))
