@@ -427,7 +427,7 @@ class Settings:
         "", "PEM file with the key of that certificate", default_text="in the file of the certificate"
     )
     submission_max_bytes: int = _setting(
-        32 * 1024 * 1024, "largest email that is accepted by `SUBMISSION_LISTEN`", parse_whole(1024)
+        20 * 1024 * 1024, "largest email that is accepted by `SUBMISSION_LISTEN`", parse_whole(1024)
     )
     sendgrid_webhook_secret: str = _secret(
         "secret in the URL to which SendGrid posts its events, `PUBLIC_URL/inbound/sendgrid/SECRET`",
@@ -565,7 +565,10 @@ class Settings:
         ("RETENTION_DAYS", "d"),
     )
     retain_idempotency: timedelta | None = _retention(
-        "24h", "how long an Idempotency-Key is remembered with its response", ("IDEMPOTENCY_HOURS", "h")
+        "24h",
+        "how long an Idempotency-Key is remembered with its response, and a mail that was [sent by SMTP]"
+        "(smtp-submission.md#sent-again)",
+        ("IDEMPOTENCY_HOURS", "h"),
     )
     retain_audit: timedelta | None = _retention("400d", "how long entries of the [audit log](audit.md) are kept")
     test_inbox_messages: int = _setting(

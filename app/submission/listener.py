@@ -27,7 +27,7 @@ from app.sends.accept.draft import Limits
 from app.sends.limits import MAX_RECIPIENTS
 from app.services import Services
 from app.settings import Settings, SettingsError
-from app.smtp_server.arriving import IncomingMail
+from app.smtp_server.arriving import NO_ROOM, IncomingMail
 from app.smtp_server.listener import BoundedListener
 from app.smtp_server.session import COMMAND_LIMITS, IDLE_SECONDS, NULL_SENDER, TRY_LATER, BoundedSession
 from app.submission.clients import Clients
@@ -39,6 +39,8 @@ from app.submission.submit import submit
 logger = logging.getLogger(__name__)
 
 VIA = "SMTP"
+MAX_BYTES_TAKEN = 48 * 1024 * 1024
+"""Bytes of all mails that are read at the same time: reading one takes six times as much memory."""
 ACCEPTED = Status(250, "2.0.0")
 
 
@@ -193,6 +195,7 @@ class SubmissionListener(BoundedListener):
         super().__init__()
         self._settings = services.settings
         self._handler = Handler(services, Clients(services, uses))
+        self._bytes_taken = 0
         self._certificate = Certificate(services.settings) if services.settings.submission_certificate else None
 
     def new_session(self) -> BoundedSession:
@@ -219,5 +222,13 @@ class SubmissionListener(BoundedListener):
 
     async def take(self, session: BoundedSession, raw: bytes, to: Sequence[str]) -> str:
         """Answers once the mail is committed."""
-        submission = cast("SubmissionSession", session)
-        return await asyncio.get_running_loop().run_in_executor(None, self._handler.take, submission, raw, to)
+        if self._bytes_taken and self._bytes_taken + len(raw) > MAX_BYTES_TAKEN:
+            return NO_ROOM
+        submission, loop = cast("SubmissionSession", session), asyncio.get_running_loop()
+        self._bytes_taken += len(raw)
+        taking = loop.run_in_executor(None, self._handler.take, submission, raw, to)
+        taking.add_done_callback(lambda _: self._is_taken(len(raw)))
+        return await taking
+
+    def _is_taken(self, size: int) -> None:
+        self._bytes_taken -= size

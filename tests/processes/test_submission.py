@@ -144,6 +144,20 @@ def test_a_mail_whose_answer_was_lost_is_accepted_once(with_postgres: bool, post
         assert len(rows_of(tenant, IdempotencyRecord)) == 2
 
 
+@contextmanager
+def held_records(parts: Alone) -> Iterator[None]:
+    """No mail is committed inside the block."""
+    with parts.services.database.write() as transaction:
+        transaction.execute(text("LOCK TABLE idempotency_records IN SHARE MODE"))
+        yield
+
+
+def await_waiting_transaction(parts: Alone) -> None:
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    with parts.services.database.read() as session:
+        wait_until(lambda: bool(session.execute(waiting).scalar()), "a transaction waits")
+
+
 def test_a_mail_that_was_not_committed_is_accepted_when_it_is_sent_again(postgres: str) -> None:
     """The process is killed while its transaction waits for a lock."""
     with alone(postgres) as parts:
@@ -152,12 +166,9 @@ def test_a_mail_that_was_not_committed_is_accepted_when_it_is_sent_again(postgre
         written = mail(tenant, list_id, To="ann@example.com")
         with listening_at(parts) as (listener, port), connect(port) as link:
             begin(link, tenant, "ann@example.com")
-            with parts.services.database.write() as transaction:
-                transaction.execute(text("LOCK TABLE idempotency_records IN SHARE MODE"))
+            with held_records(parts):
                 link.sendall(written.as_bytes().replace(b"\n", b"\r\n") + b".\r\n")
-                waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-                with parts.services.database.read() as session:
-                    wait_until(lambda: bool(session.execute(waiting).scalar()), "the transaction waits")
+                await_waiting_transaction(parts)
                 listener.process.kill()
         assert rows_of(tenant, Recipient) == []
         with listening_at(parts) as (_, port), logged_in(port, tenant) as application:
@@ -218,6 +229,28 @@ def test_a_mail_does_not_grow_while_it_arrives(content: str) -> None:
         *_, last, bye = replies(link).splitlines()
         assert last.startswith(answer)
         assert bye.startswith("221")
+
+
+def test_only_some_mails_are_read_at_the_same_time(postgres: str) -> None:
+    """Beside one that waits for a lock there is no room for another large one."""
+    settings = {"SUBMISSION_MAX_BYTES": str(40 * MEGABYTE), "MAX_ATTACHMENT_BYTES": str(40 * MEGABYTE)}
+    with alone(postgres) as parts, listening_at(parts, **settings) as (_, port):
+        tenant, list_id = parts.tenant, parts.tenant.add_list()
+        written = mail(tenant, list_id)
+        written.add_attachment(b"x" * 20 * MEGABYTE, maintype="application", subtype="pdf", filename="a.pdf")
+        large = written.as_bytes().replace(b"\n", b"\r\n") + b".\r\nQUIT\r\n"
+        with connect(port) as link, connect(port) as other:
+            begin(link, tenant, "ann@example.com")
+            begin(other, tenant, "bob@example.com")
+            with held_records(parts):
+                link.sendall(large)
+                await_waiting_transaction(parts)
+                other.sendall(large)
+                *_, answer, _bye = replies(other).splitlines()
+                assert answer == "452 4.3.1 no room for the mail now, try again later"
+            *_, answer, _bye = replies(link).splitlines()
+            assert answer.startswith("250 2.0.0 ")
+        assert accepts_mail(port, tenant, list_id)
 
 
 COMMANDS = {
