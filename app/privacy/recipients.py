@@ -171,6 +171,7 @@ def _erase(
     captured = delete_rows(transaction, table_of(CapturedMessage).c.recipient_id, ids)
     is_of_sends = in_json(Attachment.send_id, send_ids), in_json(Attachment.recipient_id, ids)
     transaction.connection().execute(delete(table_of(Attachment)).where(*is_of_sends))
+    _erase_headers(transaction, send_ids)
     dropped, moment = _drop_waiting(transaction, rules, ids), now()
     add_steps(transaction, [step_row(row.account_id, row.id, TimelineStep.FORGOTTEN, None, moment) for row in rows])
     return Counter(
@@ -216,6 +217,13 @@ def _drop_waiting(transaction: Transaction, rules: RetryRules, ids: Collection[i
     ]
     settle(transaction, FORGETTER, results, rules)
     return len(results)
+
+
+def _erase_headers(transaction: Transaction, send_ids: Collection[int]) -> None:
+    """Erases the fields of the authors of mails, such as `To`, also where others get the mail."""
+    sends = table_of(Send)
+    written = in_json(sends.c.id, send_ids), sends.c.headers.is_not(None)
+    transaction.connection().execute(update(sends).where(*written).values({"headers": None}))
 
 
 def _erase_content(transaction: Transaction, send_ids: Collection[int]) -> int:

@@ -30,6 +30,7 @@ from tests.scaling.inbound import FIELDS, HEAD, INBOUND, MULTIPART, PARTS, STATU
 from tests.scaling.reader import KIB, Reader
 from tests.scaling.requests import IN_REQUESTS
 from tests.scaling.sends import IN_SENDS
+from tests.scaling.submission import SUBMISSION
 
 MANY, FEW = 1_000_000, 100_000
 SHORT = 24
@@ -96,7 +97,7 @@ class Target:
 
 def targets() -> dict[str, Target]:
     """All of them by key, those with the most inputs first."""
-    all_targets = [*_file_targets(), *map(_reader_target, (*IN_REQUESTS, *IN_SENDS, *INBOUND))]
+    all_targets = [*_file_targets(), *map(_reader_target, (*IN_REQUESTS, *IN_SENDS, *INBOUND, *SUBMISSION))]
     by_key = {target.key: target for target in sorted(all_targets, key=lambda target: -target.inputs)}
     assert len(by_key) == len(all_targets), "two targets have the same name"
     return by_key

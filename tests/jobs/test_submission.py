@@ -11,6 +11,7 @@ import pytest
 from app.clock import now
 from app.db.models import Attachment, Contact, Group, Recipient, Send
 from app.inbox.read import InboxFilter, list_captured
+from app.privacy.forget import forget
 from app.retention.slices import delete_content
 from app.sends.delivery.drain import drain
 from tests.support.sends import SendsApi, rows_of
@@ -150,3 +151,15 @@ def test_a_mail_costs_as_many_statements_for_a_hundred_recipients_as_for_one(
             assert application.client.data(mail(tenant, list_id).as_bytes())[0] == 250
         counts.append(statements.count)
     assert counts[1] == counts[2]
+
+
+def test_a_person_who_is_forgotten_is_named_in_no_header(
+    tenant: Tenant, list_id: int, application: Application
+) -> None:
+    """The mail to the others leaves without what its author has written in the header."""
+    ann, bob = new_email("ann"), new_email("bob")
+    _, uuid = application.uuids(mail(tenant, list_id, To=f"{ann}, {bob}"), ann, bob)
+    forget(tenant.services, [tenant.id], "email", ann, wait=0)
+    (send,) = rows_of(tenant, Send)
+    assert (send.headers, send.subject) == (None, "Hello")
+    assert delivered(tenant, uuid)["To"] == bob
