@@ -11,9 +11,11 @@ from app.accounts.auth import hash_token
 from app.accounts.keys import check_level, issue_key, key_named, key_with_token, replace_token
 from app.accounts.testing import refreshed_test_account
 from app.db.database import Transaction
-from app.db.models import Account, ApiKey
+from app.db.lookup import find_by_name_or_id
+from app.db.models import Account, ApiKey, List
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
+from app.ids import shown_id
 from app.seed.errors import located
 from app.seed.report import AccountReport, SeedContext, columns_in
 from app.seed.webhooks import Urls, apply_webhooks
@@ -64,6 +66,7 @@ def _create_key(context: SeedContext, entry: Mapping[str, Any]) -> None:
         token=given,
         expires=entry.get("expires"),
     )
+    key.list_id = _list_id(context, entry)
     token_entry = {} if given else {"token": token}
     context.report.keys.append({"id": key.id, "name": key.name, **context.mark, **token_entry})
     context.report.count("key", created=True)
@@ -77,6 +80,8 @@ def _update_key(context: SeedContext, key: ApiKey, entry: Mapping[str, Any]) -> 
         attributes["access_level"] = entry["access_level"]
     if "expires" in entry:
         attributes["expiry_time"] = entry["expires"]
+    if "list" in entry:
+        attributes["list_id"] = _list_id(context, entry)
     updated = apply_changes(key, attributes)
     token = entry.get("token")
     if token is not None and _is_former(context, key, token):
@@ -90,6 +95,14 @@ def _update_key(context: SeedContext, key: ApiKey, entry: Mapping[str, Any]) -> 
         )
     context.report.keys.append({"id": key.id, "name": key.name, **context.mark})
     context.report.count("key", created=False, updated=updated)
+
+
+def _list_id(context: SeedContext, entry: Mapping[str, Any]) -> int | None:
+    """The list of mails that are sent by SMTP with the key, as everybody outside names it."""
+    name = entry.get("list")
+    if name is None:
+        return None
+    return shown_id(find_by_name_or_id(context.transaction, List, context.account.id, name, "list").id)
 
 
 def _is_former(context: SeedContext, key: ApiKey, token: str) -> bool:

@@ -75,9 +75,10 @@ def _apply_parts(context: SeedContext, account: Mapping[str, Any], urls: Urls) -
     So do automations, which the contacts of the seed do not enter when it is loaded for the first time. What
     is of tests comes last, because the test account has copies of the rest.
     """
-    apply_keys(context, account.get("keys", []))
+    context.report.count("key", created=False)  # the report names keys first, although they refer to lists
     apply_domains(context, account.get("domains", []))
     lists = apply_lists(context, account.get("lists", []))
+    apply_keys(context, account.get("keys", []))
     for resource in RESOURCES:
         apply_resource(context, resource, account.get(resource.seed_key, []))
     apply_unsubscribers(context, account.get("unsubscribers", []))

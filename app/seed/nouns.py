@@ -59,7 +59,10 @@ _record = partial(Record, null=True)
 """The checks of optional attributes take null: it clears them, or is an empty list."""
 
 DEFAULT_FROM = _record({"address": text}, {"name": nullable(text)})
-KEY = _record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment), "test": flag})
+KEY = _record(
+    {"name": text},
+    {"access_level": text, "token": text, "expires": nullable(moment), "list": nullable(text), "test": flag},
+)
 FIELD = _record({"name": text, "type": text}, {"options": each(text)})
 SECRET = _record({"id": text, "secret": text})
 CHOSEN_NAMES = nullable(each(text))

@@ -149,6 +149,7 @@ REPEATED: dict[str, Callable[[World], str]] = {
     "accounts update": after("accounts update {account} --owner-email owner@new.example --allow-network 192.0.2.0/24"),
     "accounts delete": after("accounts create {new}", "accounts delete {new} --yes"),
     "keys create": after("keys create backend --level standard"),
+    "keys update": after("keys create backend --level standard", CUSTOMERS, "keys update backend --list Customers"),
     "keys revoke": after("keys create backend --level standard", "keys revoke backend"),
     "keys restore": after("keys create backend --level standard", "keys revoke backend", "keys restore backend"),
     "domains add": after("domains add {domain}"),
