@@ -17,7 +17,9 @@ CHOICES = {
     "importance": ("high", "normal", "low"),
 }
 ACCEPTED_NAMES = "X-…, In-Reply-To, References, Auto-Submitted and Importance"
-INSTRUCTIONS = ("x-mailgun-", "x-pm-", "x-msys-", "x-smtpapi", "x-ses-", "x-mc-", "x-mj-", "x-sib-", "x-tms-")
+INSTRUCTIONS = (
+    *("x-mailgun-", "x-pm-", "x-msys-", "x-smtpapi", "x-ses-", "x-mc-", "x-mj-", "x-sib-", "x-mailin-", "x-tms-"),
+)
 """How names begin by which relays, or the service itself, take instructions: they are the operator's."""
 
 _NAME = re.compile(r"[A-Za-z0-9-]+")

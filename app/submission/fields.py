@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 
 from app.addresses import is_valid_email
 from app.content.limits import MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
+from app.content.mail_headers import INSTRUCTIONS
 from app.errors import ServiceError
 from app.ids import id_in
 from app.names import LONGEST_NAME
+from app.recipients.labels import MAX_TAG_LENGTH, MAX_TAGS
 from app.settings import SWITCHES
 from app.transports.email.mime import mailboxes
 
@@ -22,11 +24,8 @@ OPTION_PREFIX = "x-tms-"
 KEPT_FIELDS = {name.lower(): name for name in ("In-Reply-To", "References", "Auto-Submitted", "Importance")}
 """Fields besides `X-…` that leave with the mail."""
 IDENTIFIER_FIELDS = ("in-reply-to", "references")
-RELAY_PREFIXES = (
-    *("x-smtpapi", "x-mc-", "x-mailgun-", "x-msys-", "x-pm-", "x-ses-", "x-mj-", "x-sib-", "x-mailin-"),
-    *("x-received", "x-original-to", "x-envelope-", "x-resent-"),
-)
-"""Fields by which relays take orders, and fields that mail servers add on the way."""
+DROPPED_PREFIXES = (*INSTRUCTIONS, "x-received", "x-original-to", "x-envelope-", "x-resent-")
+"""Fields by which relays or the service take instructions, and fields that mail servers add on the way."""
 MAX_HEADERS = 100
 MAX_HEADER_LENGTH = 4000
 """Characters of a field that is kept, besides those of addresses."""
@@ -176,7 +175,7 @@ def _references(ids: list[str]) -> str:
 
 
 def _is_kept(key: str) -> bool:
-    is_extension = key.startswith("x-") and not key.startswith((OPTION_PREFIX, *RELAY_PREFIXES))
+    is_extension = key.startswith("x-") and not key.startswith(DROPPED_PREFIXES)
     return is_extension and _FIELD_NAME.fullmatch(key) is not None
 
 
@@ -199,6 +198,12 @@ def _priority(value: str) -> str | None:
     return value if value in ("high", "normal") else None
 
 
+def _tags(value: str) -> tuple[str, ...] | None:
+    tags = tuple(tag.strip() for tag in value.split(","))
+    are_valid = all(0 < len(tag) <= MAX_TAG_LENGTH for tag in tags)
+    return tags if are_valid and len(tags) == len({*tags}) <= MAX_TAGS else None
+
+
 class Option(NamedTuple):
     """The attribute of a send that a field sets; `read` returns None for a value that is invalid."""
 
@@ -210,6 +215,7 @@ class Option(NamedTuple):
 OPTIONS: dict[str, Option] = {
     "X-TMS-List": Option("list_id", _number, "the id of a list"),
     "X-TMS-Group": Option("group_name", _name, f"a name of 1 to {LONGEST_NAME} characters"),
+    "X-TMS-Tags": Option("tags", _tags, f"{MAX_TAGS} tags of {MAX_TAG_LENGTH} characters at most, separated by commas"),
     "X-TMS-Track-Opens": Option("track_opens", _switch, "on or off"),
     "X-TMS-Track-Clicks": Option("track_clicks", _switch, "on or off"),
     "X-TMS-Include-Unsubscribed": Option("include_unsubscribed", _switch, "on or off"),

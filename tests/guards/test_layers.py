@@ -77,8 +77,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("services", "smtp_server", "tracking", "transports"),
     ),
     "submission": (
-        *("accounts", "audit", "content", "db", "infrastructure", "network", "sends", "services", "smtp_server"),
-        "transports",
+        *("accounts", "audit", "content", "db", "infrastructure", "network", "recipients", "sends", "services"),
+        *("smtp_server", "transports"),
     ),
     "retention": ("db", "recipients", "sends", "services"),
     "maintenance": (

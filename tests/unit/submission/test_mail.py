@@ -194,7 +194,7 @@ def test_options_become_attributes() -> None:
     header = read(
         f"{HEAD}X-TMS-List: 12\r\nx-tms-group: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nX-TMS-Track-Opens: off\r\n"
         "X-TMS-Track-Clicks: ON\r\nX-TMS-Include-Unsubscribed: yes\r\nX-TMS-Priority: high\r\n"
-        "X-TMS-Transport: bulk\r\n\r\nx"
+        "X-TMS-Transport: bulk\r\nX-TMS-Tags: receipt, year 2026\r\n\r\nx"
     ).header
     assert header.options == {
         "list_id": 12,
@@ -204,13 +204,14 @@ def test_options_become_attributes() -> None:
         "include_unsubscribed": True,
         "priority": "high",
         "transport": "bulk",
+        "tags": ("receipt", "year 2026"),
     }
     assert header.fields == {}
 
 
 NAMES = (
-    "X-TMS-List, X-TMS-Group, X-TMS-Track-Opens, X-TMS-Track-Clicks, X-TMS-Include-Unsubscribed, X-TMS-Priority, "
-    "X-TMS-Transport"
+    "X-TMS-List, X-TMS-Group, X-TMS-Tags, X-TMS-Track-Opens, X-TMS-Track-Clicks, X-TMS-Include-Unsubscribed, "
+    "X-TMS-Priority, X-TMS-Transport"
 )
 NAME_RULE = CATALOGUE["invalid_attachment_name"].developer_message
 NO_FROM = "550 5.1.7 The mail needs one From field with one email address. (invalid_from_address)"
@@ -230,6 +231,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no address to reply to": (
         f"{HEAD}Reply-To: a, <b@acme.example>\r\n\r\nx",
         "550 5.6.0 Reply-To must have email addresses only. (invalid_reply_to_address)",
+    ),
+    "a tag twice": (
+        f"{HEAD}X-TMS-Tags: a, b, a\r\n\r\nx",
+        "550 5.6.0 X-TMS-Tags must occur once and be 5 tags of 50 characters at most, separated by commas. "
+        "(invalid_string)",
     ),
     "a list that is no number": (
         f"{HEAD}X-TMS-List: Customers\r\n\r\nx",
