@@ -11,7 +11,7 @@ from app.recipients.timeline import TimelineStep
 
 def test_the_stored_states_are_the_documented_ones() -> None:
     assert [state.value for state in RecipientState] == [
-        *("queued", "sending", "uncertain", "held", "paused", "sent", "delivered", "bounced", "failed")
+        *("scheduled", "queued", "sending", "uncertain", "held", "paused", "sent", "delivered", "bounced", "failed")
     ]
 
 
