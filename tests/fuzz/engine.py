@@ -85,9 +85,9 @@ def finish(running: FuzzRun, status: int) -> Outcome:
     )
 
 
-def start_growth(running: FuzzRun) -> FuzzRun:
-    """Begins to look for growth in the inputs that were found."""
-    corpus = sorted((running.folder / "corpus").iterdir())
+def start_growth(running: FuzzRun, most: int | None) -> FuzzRun:
+    """Begins to look for growth in the inputs that were found, or in `most` of them, the longest."""
+    corpus = sorted((running.folder / "corpus").iterdir(), key=lambda path: path.stat().st_size, reverse=True)[:most]
 
     def look() -> None:
         for input_ in corpus:

@@ -23,6 +23,8 @@ with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(inclu
 FOLDER = Path("var/fuzz")
 SHORT = 1_500
 """Inputs in the short form, of the targets that get the most."""
+SHORT_GROWTH = 20
+"""Inputs of each target that the short form searches for growth."""
 KNOWN = targets()
 
 
@@ -33,7 +35,7 @@ def fuzz(names: Iterable[str], seed: int, jobs: int, *, inputs: int | None, shor
         chosen = [target for target in chosen if target.inputs == MANY]
     if inputs := inputs or (SHORT if short else 0):
         chosen = [replace(target, inputs=inputs) for target in chosen]
-    return _finds_what_is_planted(seed) and _fuzz(chosen, seed, jobs)
+    return _finds_what_is_planted(seed) and _fuzz(chosen, seed, jobs, SHORT_GROWTH if short else None)
 
 
 def _finds_what_is_planted(seed: int) -> bool:
@@ -47,12 +49,12 @@ def _finds_what_is_planted(seed: int) -> bool:
     return not missed
 
 
-def _fuzz(chosen: Iterable[Target], seed: int, jobs: int) -> bool:
+def _fuzz(chosen: Iterable[Target], seed: int, jobs: int, searched: int | None) -> bool:
     print(
         "| target | inputs | seconds | branches | corpus | fault |\n| --- | --- | --- | --- | --- | --- |", flush=True
     )
     faults: list[str] = []
-    for outcome in _outcomes(chosen, seed, jobs, FOLDER):
+    for outcome in _outcomes(chosen, seed, jobs, FOLDER, searched):
         if outcome.fault:
             faults.append(f"{outcome.target.name}: {outcome.fault}")
         figures = f"{outcome.inputs:,} | {outcome.seconds:.0f} | {outcome.covered} | {outcome.corpus}"
@@ -61,8 +63,11 @@ def _fuzz(chosen: Iterable[Target], seed: int, jobs: int) -> bool:
     return not faults
 
 
-def _outcomes(chosen: Iterable[Target], seed: int, jobs: int, folder: Path) -> Iterator[Outcome]:
-    """Fuzzes the targets, so many at the same time; each is then searched for growth."""
+def _outcomes(
+    chosen: Iterable[Target], seed: int, jobs: int, folder: Path, searched: int | None = None
+) -> Iterator[Outcome]:
+    """Fuzzes the targets, so many at the same time; of each, all inputs that were found are then searched for growth,
+    or the `searched` longest."""
     waiting, fuzzing, growing = list(chosen), dict[int, FuzzRun](), dict[int, tuple[FuzzRun, Outcome]]()
     while waiting or fuzzing or growing:
         while waiting and len(fuzzing) + len(growing) < jobs:
@@ -75,7 +80,7 @@ def _outcomes(chosen: Iterable[Target], seed: int, jobs: int, folder: Path) -> I
             if outcome.fault:
                 yield outcome
                 continue
-            search = start_growth(running_then)
+            search = start_growth(running_then, searched)
             growing[search.pid] = (search, outcome)
         elif pid in growing:
             search, outcome = growing.pop(pid)
