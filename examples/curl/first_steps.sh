@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first eleven tasks with curl, in the demo account of `make run`.
+# The first twelve tasks with curl, in the demo account of `make run`.
 #
 #     TMS_URL=http://127.0.0.1:8000 TMS_KEY=tms_... sh examples/curl/first_steps.sh
 
@@ -132,3 +132,19 @@ echo "10 refused: $(echo "$error" | first code) in $where"
 
 # 11. Find an email by what your application calls it.
 echo "11 found $(call GET "/v1/transactional-sends?metadata.invoice=$run" | first size) email with the invoice"
+
+# 12. Schedule a reminder for tomorrow, and take it back.
+tomorrow=$(date -u -d '+1 day' +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -v+1d +%Y-%m-%dT%H:%M:%SZ) # GNU, BSD
+reminder=$(call POST /v1/transactional-sends -d @- <<END
+{
+  "type": "email",
+  "list_id": $list,
+  "message_id": $message,
+  "group_name": "Reminders $run",
+  "recipients": [{"email": "ann-$run@example.com"}],
+  "send_at": "$tomorrow"
+}
+END
+)
+cancelled=$(call POST "/v1/transactional-sends/$(echo "$reminder" | first uuid)/cancel")
+echo "12 the reminder is $(echo "$cancelled" | first state): $(echo "$cancelled" | first reason)"

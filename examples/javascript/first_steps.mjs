@@ -1,4 +1,4 @@
-// The first eleven tasks with fetch (Node 18 or newer), in the demo account of `make run`.
+// The first twelve tasks with fetch (Node 18 or newer), in the demo account of `make run`.
 //
 //     TMS_URL=http://127.0.0.1:8000 TMS_KEY=tms_... node examples/javascript/first_steps.mjs
 
@@ -131,3 +131,16 @@ try {
 // 11. Find an email by what your application calls it.
 const sent = await call("GET", `/v1/transactional-sends?metadata.invoice=${run}`);
 console.log(`11 found ${sent.size} email with the invoice`);
+
+// 12. Schedule a reminder for tomorrow, and take it back.
+const reminder = await call("POST", "/v1/transactional-sends", {
+  type: "email",
+  list_id: customers.id,
+  message_id: welcome.id,
+  group_name: `Reminders ${run}`,
+  recipients: [{ email: `ann-${run}@example.com` }],
+  send_at: new Date(Date.now() + 24 * 3600 * 1000).toISOString(),
+});
+const [{ uuid: reminded }] = reminder._embedded.recipients;
+const cancelled = await call("POST", `/v1/transactional-sends/${reminded}/cancel`);
+console.log(`12 the reminder is ${cancelled.state}: ${cancelled.reason}`);

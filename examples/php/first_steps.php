@@ -1,5 +1,5 @@
 <?php
-// The first eleven tasks with the curl extension, in the demo account of `make run`.
+// The first twelve tasks with the curl extension, in the demo account of `make run`.
 //
 //     TMS_URL=http://127.0.0.1:8000 TMS_KEY=tms_... php examples/php/first_steps.php
 
@@ -142,3 +142,16 @@ try {
 // 11. Find an email by what your application calls it.
 $sent = call('GET', "/v1/transactional-sends?metadata.invoice=$run");
 echo "11 found {$sent['size']} email with the invoice\n";
+
+// 12. Schedule a reminder for tomorrow, and take it back.
+$reminder = call('POST', '/v1/transactional-sends', [
+    'type' => 'email',
+    'list_id' => $customers['id'],
+    'message_id' => $welcome['id'],
+    'group_name' => "Reminders $run",
+    'recipients' => [['email' => "ann-$run@example.com"]],
+    'send_at' => gmdate('c', time() + 24 * 3600),
+]);
+$reminded = $reminder['_embedded']['recipients'][0]['uuid'];
+$cancelled = call('POST', "/v1/transactional-sends/$reminded/cancel");
+echo "12 the reminder is {$cancelled['state']}: {$cancelled['reason']}\n";

@@ -1,4 +1,4 @@
-"""The first eleven tasks with the Python library, in the demo account of `make run`.
+"""The first twelve tasks with the Python library, in the demo account of `make run`.
 
 pip install ./clients/python
 TMS_URL=http://127.0.0.1:8000 TMS_KEY=tms_... python examples/python/first_steps.py
@@ -7,6 +7,7 @@ TMS_URL=http://127.0.0.1:8000 TMS_KEY=tms_... python examples/python/first_steps
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime, timedelta
 
 from transactional_messaging import Attachment, Client, ValidationFailed
 
@@ -97,3 +98,15 @@ except ValidationFailed as error:
 # 11. Find an email by what your application calls it.
 sent = client.sends.list(filters={"metadata.invoice": run})
 print(f"11 found {sent.count()} email with the invoice")
+
+# 12. Schedule a reminder for tomorrow, and take it back.
+reminder = client.sends.create(
+    type="email",
+    list_id=customers.id,
+    message_id=welcome.id,
+    group_name=f"Reminders {run}",
+    recipients=[{"email": f"ann-{run}@example.com"}],
+    send_at=datetime.now(UTC) + timedelta(days=1),
+)
+cancelled = client.sends.cancel(reminder.uuids[0])
+print(f"12 the reminder is {cancelled.state}: {cancelled.reason}")
