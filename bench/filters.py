@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 from app.clock import now
 from app.db.field_indexes import FieldIndex, create_index
 from app.db.models import BlockedAddress, Contact, Message
+from app.recipients.labels import metadata_label, tag_label
 from bench.contacts import Shop
 from bench.large import OWN_COLUMNS
 from bench.stack import Stack
@@ -104,6 +105,9 @@ RECIPIENTS: Sequence[Line] = (
             ("message_id", ":ne=900000000", None, "=900000000"),
             ("group_id", f"={OLD_GROUP}", None, "=900000000"),
             ("state", "=delivered", "=bounced", "=failed"),
+            ("state", None, "=scheduled", None),
+            ("tag", "=receipt", "=rare", "=never"),
+            ("metadata.order", None, "=rare", "=never"),
             ("state", ":ne=failed", ":in=bounced,failed", ":in=sending,uncertain"),
             ("creation_time", f":in={EARLIER}", None, f":in={NEVER}"),
             ("send_time", ":in=..2026-03-01T00:20:00Z", None, f":in={NEVER}"),
@@ -113,6 +117,27 @@ RECIPIENTS: Sequence[Line] = (
 )
 RARE_VALUES = {"first_name": "Rare", "city": "Rare", "plan": "rare", "points": 1000000.5, "born": "2020-06-01"}
 RARE_TIME = datetime(2027, 6, 1, tzinfo=UTC)
+
+
+SCHEDULED_REST = 2
+"""Which recipients are scheduled: as many as are opened, and behind them."""
+
+
+def fill_labels(parts: Stack, count: int) -> None:
+    """Gives all recipients a tag, and ten of them another one and metadata; schedules the ten that are queued."""
+    rare = f"id % {count // RARE_MATCHES} = 1 AND id < {count}"
+    labels = {tag_label("receipt"): "true", tag_label("rare"): rare, metadata_label("order", "rare"): rare}
+    with parts.connect() as connection:
+        connection.execute("SET synchronous_commit = off")
+        for label, condition in labels.items():
+            connection.execute(
+                "INSERT INTO recipient_labels (recipient_id, label, account_id, creation_time) "
+                f"SELECT id, '{label}', account_id, creation_time FROM recipients WHERE {condition}"
+            )
+        later = "due_time = now() + interval '1 day', ready_time = now() + interval '1 day'"
+        copies = "recipient_id > (SELECT min(id) FROM recipients)"
+        connection.execute(f"UPDATE send_queue SET state = 'scheduled', {later} WHERE {copies}")
+    parts.services.database.refresh_statistics()
 
 
 def prepare_contacts(parts: Stack, shop: Shop, count: int) -> None:
@@ -145,13 +170,13 @@ def prepare_message(parts: Stack, shop: Shop) -> int:
 def sent_columns(shop: Shop, message_id: int, count: int) -> dict[str, str]:
     """The columns of recipients to whom the message was sent. Ten of them have opened it, and an address and an outcome
     that no other has."""
-    opened = f"n % {count // RARE_MATCHES} = 1 AND n < {count}"
+    opened, scheduled = (f"n % {count // RARE_MATCHES} = {rest} AND n < {count}" for rest in (1, SCHEDULED_REST))
     times = f"CASE WHEN {opened} THEN timestamptz '{RARE_TIME.isoformat()}' END"
     return {
         **OWN_COLUMNS,
         "email": f"CASE WHEN {opened} THEN 'Rare@customers.example' ELSE {OWN_COLUMNS['email']} END",
         "mobile": f"CASE WHEN {opened} THEN '61400000001' END",
-        "state": f"CASE WHEN {opened} THEN 'bounced' ELSE 'delivered' END",
+        "state": f"CASE WHEN {opened} THEN 'bounced' WHEN {scheduled} THEN 'queued' ELSE 'delivered' END",
         "group_id": f"CASE WHEN n <= {count // 100} THEN {OLD_GROUP} ELSE one.group_id END",
         "creation_time": "timestamptz '2026-03-01' + n * interval '1 second'",
         "message_id": str(message_id),

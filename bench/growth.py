@@ -22,7 +22,7 @@ from app.query.conditions import Query
 from app.query.cursors import CursorScope, Position
 from app.query.links import page_link
 from bench.contacts import Shop, fill, open_shop
-from bench.filters import LINES, RECIPIENTS, SENT, Line, prepare_contacts, prepare_message, sent_columns
+from bench.filters import LINES, RECIPIENTS, SENT, Line, fill_labels, prepare_contacts, prepare_message, sent_columns
 from bench.large import accepted_recipient, fill_contacts, fill_recipients
 from bench.load import fetch, request
 from bench.processes import CaseFailure
@@ -92,6 +92,7 @@ def _fill_sent(parts: Stack, shop: Shop, server: Server, count: int) -> int:
     template = accepted_recipient(parts, shop, server)
     message_id = prepare_message(parts, shop)
     fill_recipients(parts, template, count, sent_columns(shop, message_id, count))
+    fill_labels(parts, count)
     return message_id
 
 
