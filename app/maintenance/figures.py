@@ -165,7 +165,6 @@ def _entries(moment: datetime, begin: QueueBegin) -> Iterator[Select[Any]]:
     yield _ordered(ready, case((entry.due_time <= moment, "due"), else_="deferred"), entry.ready_time)
     yield _ordered(leased, case((entry.lease_time < moment, "abandoned"), else_="in_flight"), entry.lease_time)
     others = (
-        (RecipientState.SCHEDULED, entry.account_id, entry.due_time, entry.recipient_id),
         (RecipientState.UNCERTAIN, entry.due_time),
         (RecipientState.HELD, entry.recipient_id),
         (RecipientState.PAUSED, entry.pause_id, entry.recipient_id),

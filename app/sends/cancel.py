@@ -148,13 +148,13 @@ def cancel_all(
         for row in cancellable
     ]
     settle(transaction, CANCELLER, results, RetryRules.of(settings))
-    cancelled = [row.id for row in cancellable]
+    cancelled = dict.fromkeys(row.id for row in cancellable)
     refused = {
         row.id: RecipientState(states[row.id].state if row.id in states else row.state)
         for row in rows
-        if row.id not in set(cancelled) and row.reason != FailReason.CANCELLED
+        if row.id not in cancelled and row.reason != FailReason.CANCELLED
     }
-    return Cancellation(cancelled, refused)
+    return Cancellation(list(cancelled), refused)
 
 
 def _lock(
