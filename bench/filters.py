@@ -115,6 +115,22 @@ RECIPIENTS: Sequence[Line] = (
         for line in _filters("recipients", *filter_row)
     ),
 )
+SUPPRESSIONS: Sequence[Line] = (
+    Line("the first page", "suppressions", "?limit=100"),
+    *(
+        line
+        for filter_row in (
+            ("state", "=blocked", None, None),
+            ("email", None, None, "=nobody@suppressed.example"),
+            ("mobile", "=", None, "=61499999999"),
+            ("list_id", "=", None, "=900000000"),
+            ("reason", "=permanent bounce", "=rare", "=never"),
+            ("uuid", None, None, "=0b0a6d4e-5d0c-4c57-9d0e-ffffffffffff"),
+            ("creation_time", f":in={EARLIER}", None, f":in={NEVER}"),
+        )
+        for line in _filters("suppressions", *filter_row)
+    ),
+)
 RARE_VALUES = {"first_name": "Rare", "city": "Rare", "plan": "rare", "points": 1000000.5, "born": "2020-06-01"}
 RARE_TIME = datetime(2027, 6, 1, tzinfo=UTC)
 

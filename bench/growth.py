@@ -22,8 +22,18 @@ from app.query.conditions import Query
 from app.query.cursors import CursorScope, Position
 from app.query.links import page_link
 from bench.contacts import Shop, fill, open_shop
-from bench.filters import LINES, RECIPIENTS, SENT, Line, fill_labels, prepare_contacts, prepare_message, sent_columns
-from bench.large import accepted_recipient, fill_contacts, fill_recipients
+from bench.filters import (
+    LINES,
+    RECIPIENTS,
+    SENT,
+    SUPPRESSIONS,
+    Line,
+    fill_labels,
+    prepare_contacts,
+    prepare_message,
+    sent_columns,
+)
+from bench.large import accepted_recipient, fill_contacts, fill_recipients, fill_suppressions
 from bench.load import fetch, request
 from bench.processes import CaseFailure
 from bench.stack import Server, Stack, api, stack
@@ -53,13 +63,19 @@ class Installation:
 
 
 @contextlib.contextmanager
-def installation(count: int, *, postgresql: bool, contacts: bool = True) -> Iterator[Installation]:
-    """An installation with so many contacts and, on PostgreSQL, as many recipients; or with recipients alone."""
+def installation(
+    count: int, *, postgresql: bool, contacts: bool = True, suppressions: bool = False
+) -> Iterator[Installation]:
+    """An installation with so many contacts and, on PostgreSQL, as many recipients; with recipients alone; or with
+    suppressions alone."""
     with stack(postgresql=postgresql) as parts, contextlib.ExitStack() as kept:
         shop = open_shop(parts)
         server = kept.enter_context(api(parts))
         paths = _fill_contacts(parts, shop, count) if contacts else {}
-        if postgresql:
+        if suppressions:
+            fill_suppressions(parts, shop, count)
+            paths["suppressions"] = "/v1/suppressions"
+        elif postgresql:
             paths["sent"] = f"/v1/messages/{_fill_sent(parts, shop, server, count)}/sent-contacts"
             paths["recipients"] = "/v1/transactional-sends"
         yield Installation(shop, server, paths)
@@ -129,10 +145,14 @@ def main(arguments: list[str]) -> int:
     if given.watching:
         return _watch(given)
     contact_lines, recipient_lines = () if given.recipients else LINES, () if given.sqlite else (*SENT, *RECIPIENTS)
-    lines = [line for line in (*contact_lines, *recipient_lines) if given.only in line.name]
+    every_line = SUPPRESSIONS if given.suppressions else (*contact_lines, *recipient_lines)
+    lines = [line for line in every_line if given.only in line.name]
+    contacts = not (given.recipients or given.suppressions)
     with contextlib.ExitStack() as kept:
         small, large = (
-            kept.enter_context(installation(count, postgresql=not given.sqlite, contacts=not given.recipients))
+            kept.enter_context(
+                installation(count, postgresql=not given.sqlite, contacts=contacts, suppressions=given.suppressions)
+            )
             for count in (FEW_ROWS, given.rows)
         )
         slow = table(small, large, lines, given.rounds, given.rows)
@@ -157,12 +177,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15, help="requests of each line, of which the quickest counts")
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--recipients", action="store_true", help="only the collections of recipients, no contacts")
+    parser.add_argument("--suppressions", action="store_true", help="only the suppression list")
     parser.add_argument("--watching", action="store_true", help="a scrape of the metrics, and `tms status`, instead")
     parser.add_argument("--due", action="store_true", help="with --watching: all recipients of the large one are due")
     parser.add_argument("--sqlite", action="store_true", help="on SQLite, contacts only, or --watching")
     given = parser.parse_args(arguments)
-    if given.sqlite and given.recipients:
-        parser.error("the lines of recipients are measured on PostgreSQL")
+    if given.sqlite and (given.recipients or given.suppressions):
+        parser.error("the lines of recipients and suppressions are measured on PostgreSQL")
     return given
 
 

@@ -49,6 +49,20 @@ WITH added AS (
 INSERT INTO send_queue (recipient_id, account_id, priority, state, due_time, ready_time, attempts)
 SELECT id, account_id, 'normal', 'queued', now(), now(), 0 FROM added
 """
+SUPPRESSIONS = (
+    """
+INSERT INTO blocked_addresses (account_id, kind, address, reason, creation_time, uuid)
+SELECT {account}, 'email', 'blocked' || n || '@suppressed.example',
+    CASE WHEN n % {rare} = 1 THEN 'rare' ELSE 'permanent bounce' END,
+    timestamptz '2026-03-01' + n * interval '1 second', '0b0a6d4e-5d0c-4c57-9d0e-' || lpad(to_hex(n), 12, '0')
+FROM generate_series({first}, {last}) n
+""",
+    """
+INSERT INTO unsubscribers (account_id, kind, address, creation_time)
+SELECT {account}, 'email', 'left' || n || '@suppressed.example', timestamptz '2026-03-01' + n * interval '1 second'
+FROM generate_series({first}, {last}) n
+""",
+)
 OWN_COLUMNS = {
     "uuid": "'0b0a6d4e-5d0c-4c57-9d0e-' || lpad(to_hex(n), 12, '0')",
     "email": "'person' || n || '@customers.example'",
@@ -95,6 +109,14 @@ def fill_recipients(parts: Stack, template: int, count: int, expressions: Mappin
         connection.commit()
     _vacuum(parts, "recipients")
     _vacuum(parts, "send_queue")
+
+
+def fill_suppressions(parts: Stack, shop: Shop, count: int) -> None:
+    """Adds so many suppressions, half of them blocked. Ten of them have a reason that no other has."""
+    for statement in SUPPRESSIONS:
+        _run(parts, statement, {"account": shop.account_id, "rare": count // 20}, count // 2)
+    for table in ("blocked_addresses", "unsubscribers"):
+        _vacuum(parts, table)
 
 
 def add_due(parts: Stack, template: int, count: int) -> None:
