@@ -30,7 +30,7 @@ from app.sends.cancel import cancel_matching, cancel_recipient, with_uuids
 from app.sends.dry_run.dry_run import dry_run
 from schemas.base import NoAttributesSchema, load
 from schemas.dry_run import DryRunSchema
-from schemas.examples import SENDS
+from schemas.examples import CANCELLATION, SENDS
 from schemas.sends import (
     CancellationSchema,
     CancelledMessagesSchema,
@@ -113,6 +113,7 @@ class Cancellations(MethodView):
         "sends.cancel_many",
         body=CancellationSchema,
         is_body_required=False,
+        examples=CANCELLATION,
         returns=CancelledMessagesSchema,
         query=filter_parameters(RECIPIENTS),
         errors=(422,),

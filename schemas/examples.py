@@ -53,6 +53,10 @@ CHANGED_CONTACT = {"one": _example("Null clears an attribute", {"first_name": No
 CHANGED_CONTACTS = {
     "many": _example("Contacts by id", {"contacts": [{"id": 1, "double_opt_in": True}, {"id": 2, "is_active": False}]})
 }
+CANCELLATION = {
+    "uuids": _example("Two messages", {"uuids": [f"0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a{n}" for n in (10, 11)]}),
+    "filters": _example("All that the filters in the query find", {}),
+}
 NEW_SUPPRESSIONS = {
     "one": _example(
         "An address that is blocked", {"state": "blocked", "email": "ann@example.com", "reason": "left us"}

@@ -47,6 +47,8 @@ OPERATIONS = {
     "messages.list": "GET /v1/messages",
     "messages.list_sent_contacts": "GET /v1/messages/{message_id}/sent-contacts",
     "root.get": "GET /v1",
+    "sends.cancel": "POST /v1/transactional-sends/{uuid}/cancel",
+    "sends.cancel_many": "POST /v1/transactional-sends/cancel",
     "sends.create": "POST /v1/transactional-sends",
     "sends.get": "GET /v1/transactional-sends/{uuid}",
     "sends.list": "GET /v1/transactional-sends",
@@ -159,6 +161,7 @@ def test_only_operations_that_replay_take_an_idempotency_key(document: dict[str,
 
 
 RESPONSES_LACK = {
+    "CancelledMessagesLinks": {"next"},
     "ContactList": {"_embedded"},
     "Error": {"_embedded", "collection", "field", "fields", "index"},
     "Message": {"_embedded"},
@@ -173,7 +176,7 @@ RESPONSES_LACK = {
 """Properties that only some responses have."""
 REQUESTS = {
     *("Attachment", "ContactUpdate", "ContactWrite", "ContactsUpdate", "ContactsWrite", "Recipient", "Resumption"),
-    *("AutomationDefinition", "Send", "Subscribed", "SuppressionWrite", "SuppressionsWrite"),
+    *("AutomationDefinition", "Cancellation", "Send", "Subscribed", "SuppressionWrite", "SuppressionsWrite"),
 }
 
 
@@ -312,6 +315,12 @@ def test_the_examples_of_sends_are_accepted(document: dict[str, Any], tenant: Te
         list_fields = {"list_id": list_id, "from_address": f"hello@{tenant.domain}"} if "list_id" in body else {}
         answer = tenant.api.post(SENDS, {**body, **list_fields})
         assert answer.status_code == 202, answer.text
+
+
+def test_the_examples_of_cancelling_are_accepted(document: dict[str, Any], tenant: Tenant) -> None:
+    for body in examples(document, "POST /v1/transactional-sends/cancel").values():
+        answer = tenant.api.post(f"{SENDS}/cancel", body, params={"state": "scheduled"})
+        assert (answer.status_code, answer.get_json()["size"]) == (200, 0), answer.text
 
 
 def test_the_examples_of_contacts_are_accepted(document: dict[str, Any], tenant: Tenant) -> None:

@@ -57,6 +57,7 @@ def test_a_queued_recipient(sends: SendsApi) -> None:
         "first_open_time": None,
         "last_open_time": None,
         "open_type": "not_opened",
+        "send_at": None,
         "tags": None,
         "metadata": None,
         "first_click_time": None,
