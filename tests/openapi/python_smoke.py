@@ -29,12 +29,16 @@ from tms_client.api.inbox import inbox_get, inbox_list
 from tms_client.api.lists import lists_get, lists_list
 from tms_client.api.messages import messages_get, messages_get_content, messages_list, messages_list_sent_contacts
 from tms_client.api.root import root_get
-from tms_client.api.sends import sends_create, sends_get, sends_list
+from tms_client.api.sends import sends_cancel, sends_cancel_many, sends_create, sends_get, sends_list
+from tms_client.api.suppressions import suppressions_add, suppressions_list, suppressions_remove
+from tms_client.api.tags import tags_get
 from tms_client.models import (
     AutomationCollection,
     AutomationDefinition,
     AutomationDefinitionKind,
     AutomationWithDefinition,
+    Cancellation,
+    CancelledMessages,
     CapturedMessageWithContent,
     Contact,
     ContactCollection,
@@ -69,6 +73,11 @@ from tms_client.models import (
     SendsListFilters,
     SendType,
     SentContactCollection,
+    Suppression,
+    SuppressionCollection,
+    SuppressionWrite,
+    SuppressionWriteState,
+    TagCounts,
     ValidatedDefinition,
 )
 from tms_client.types import Response
@@ -159,6 +168,7 @@ class Smoke:
             group_name="Codes",
             from_address=estate.from_address,
             recipients=[recipient],
+            tags=["codes"],
         )
         accepted = self.parsed("sends.create", sends_create.sync_detailed(client=client, body=body), SendAnswer, 202)
         (sent,) = accepted.field_embedded.recipients
@@ -172,9 +182,22 @@ class Smoke:
         answer = sends_list.sync_detailed(client=client, email="dora@example.com", filters=filters)
         page = self.parsed("sends.list", answer, RecipientCollection)
         assert [recipient.uuid for recipient in page.field_embedded.recipients] == [sent.uuid]
+        assert self.parsed("tags.get", tags_get.sync_detailed("codes", client=client), TagCounts).sent == 1
         groups = self.parsed("groups.list", groups_list.sync_detailed(client=client), GroupCollection)
         (group,) = groups.field_embedded.transactional_groups
         assert self.parsed("groups.get", groups_get.sync_detailed(group.id, client=client), Group).name == "Codes"
+        cancelled = sends_cancel.sync_detailed(sent.uuid, client=client)
+        assert self.parsed("sends.cancel", cancelled, RecipientTimeline).reason == "cancelled"
+        again = sends_cancel_many.sync_detailed(client=client, body=Cancellation(uuids=[sent.uuid]))
+        assert self.parsed("sends.cancel_many", again, CancelledMessages).size == 0
+
+    def suppressions(self) -> None:
+        client, email = self.client, "eve@example.com"
+        body = SuppressionWrite(state=SuppressionWriteState.BLOCKED, email=email)
+        self.parsed("suppressions.add", suppressions_add.sync_detailed(client=client, body=body), Suppression, 201)
+        page = self.parsed("suppressions.list", suppressions_list.sync_detailed(client=client), SuppressionCollection)
+        assert [suppression.email for suppression in page.field_embedded.suppressions] == [email]
+        self.empty("suppressions.remove", suppressions_remove.sync_detailed(client=client, email=email))
 
     def messages(self) -> None:
         client, id_ = self.client, self.estate.message_id
@@ -230,6 +253,7 @@ def call_every_operation(client: AuthenticatedClient, estate: Estate) -> set[str
         smoke.lists,
         smoke.contacts,
         smoke.sends,
+        smoke.suppressions,
         smoke.messages,
         smoke.inbox,
         smoke.automations,

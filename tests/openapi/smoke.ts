@@ -77,6 +77,7 @@ const accepted = await client.POST("/v1/transactional-sends", {
     group_name: "Codes",
     priority: null,
     from_address: estate.from_address,
+    tags: ["codes"],
     recipients: [{ email: "dora@example.com", code: "482913" }],
   },
 });
@@ -87,6 +88,18 @@ same(expect("sends.get", sent, 200).email, "dora@example.com");
 const toDora = { params: { query: { email: "dora@example.com", filters: { "state:ne": "bounced" } } } };
 const recipients = expect("sends.list", await client.GET("/v1/transactional-sends", toDora), 200);
 same(recipients._embedded.recipients.map((recipient) => recipient.uuid), [uuid]);
+const tag = await client.GET("/v1/tags/{tag}", { params: { path: { tag: "codes" } } });
+same(expect("tags.get", tag, 200).sent, 1);
+const cancelled = await client.POST("/v1/transactional-sends/{uuid}/cancel", { params: { path: { uuid } } });
+same(expect("sends.cancel", cancelled, 200).reason, "cancelled");
+const cancelledAgain = await client.POST("/v1/transactional-sends/cancel", { body: { uuids: [uuid] } });
+same(expect("sends.cancel_many", cancelledAgain, 200).size, 0);
+const suppression = { state: "blocked" as const, email: "eve@example.com" };
+expect("suppressions.add", await client.POST("/v1/suppressions", { body: suppression }), 201);
+const suppressions = expect("suppressions.list", await client.GET("/v1/suppressions"), 200);
+same(suppressions._embedded.suppressions.map((one) => one.email), ["eve@example.com"]);
+const ofEve = { params: { query: { email: "eve@example.com" } } };
+expect("suppressions.remove", await client.DELETE("/v1/suppressions", ofEve), 204);
 const captured_id = estate.captured_id;
 const inbox = expect("inbox.list", await client.GET("/v1/inbox", { params: { query: { type: "email" } } }), 200);
 same(inbox._embedded.messages.map((message) => message.id), [captured_id]);

@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import func, select, text
 
 from app.db.engine import without_credentials
-from app.db.migrate import current, newest
+from app.db.migrate import current, downgrade, newest
 from app.db.models import Account
+from app.db.phases import BASELINE
 from app.infrastructure import liveness
 from app.settings import Settings
 from tests.conftest import BACKENDS
@@ -186,6 +187,7 @@ def test_a_backup_of_an_older_version_is_migrated(
 
 def test_a_backup_of_the_last_step_before_the_baseline_is_restored(installed: Installer, file: str) -> None:
     source, target = installed("sqlite", migrated=True), installed("sqlite")
+    downgrade(source.settings.database_url, BASELINE)
     add_account(source, "UPDATE alembic_version SET version_num = '0074'")
     assert source.json("backup", file)["revision"] == "0074"
     assert target.json("restore", file)["revision"] == "0074"

@@ -55,7 +55,7 @@ SUBMISSION = (
     Reader("an address to reply to", _read, ADDRESSES, FIELD, HEAD + "Reply-To: "),
     Reader("recipients in a header", _read, ADDRESSES, FIELD, HEAD + "To: "),
     Reader(
-        "a subject",
+        "the subject of a submitted mail",
         _read,
         ("=?utf-8?q?a?=", "=?", "?=", "?", "a", " ", "é", "=?utf-8?b?YQ==?= "),
         FIELD,

@@ -95,6 +95,8 @@ def variants(operation: Operation) -> list[tuple[str, tuple[Path, ...]]]:
         places = operation.texts + PERSONAL
         text_places = tuple(place for place in places if "attachments" not in place)
         return [("email", places), ("kannel", text_places), ("smpp", text_places)]
+    if operation.path == f"{SENDS}/cancel":
+        return [("uuids", operation.texts)]
     if operation.path == "/v1/suppressions":
         many = tuple(place for place in operation.texts if place[:1] == MANY)
         return [("one", tuple(place for place in operation.texts if place not in many)), ("many", many)]
@@ -105,6 +107,8 @@ def filled(on: Stage, operation: Operation, kind: str, number: int) -> Any:
     """A valid body for a recipient of its own."""
     if operation.path.endswith("/contacts") and operation.method == "POST":
         return {"contacts": [{"email": f"c{number}@example.org"}]}
+    if kind == "uuids":
+        return {"uuids": ["00000000-0000-4000-8000-000000000000"]}
     if operation.path != SENDS:
         return valid_body(on, operation, MANY if kind == "many" else ())
     if kind == "email":
