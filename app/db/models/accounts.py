@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text, true
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import (
@@ -18,6 +18,7 @@ from app.db.models.base import (
     Identity,
     Impersonal,
     Timestamps,
+    partial_index,
 )
 from app.db.types import BigId, Json
 
@@ -134,13 +135,7 @@ class AccountHost(Base):
     __table_args__: Any = (
         UniqueConstraint("account_id", "host"),
         Index("ix_account_hosts_host", "host"),
-        Index(
-            "ix_account_hosts_held",
-            "host",
-            unique=True,
-            postgresql_where=text("released_time IS NULL"),
-            sqlite_where=text("released_time IS NULL"),
-        ),
+        partial_index("ix_account_hosts_held", "host", unique=True, where="released_time IS NULL"),
         {"sqlite_autoincrement": True},
     )
 

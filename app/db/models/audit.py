@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index, SmallInteger, UniqueConstraint, text
+from sqlalchemy import Index, SmallInteger, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import IMPERSONAL, Base, BigInt, Identity, Impersonal
+from app.db.models.base import IMPERSONAL, Base, BigInt, Identity, Impersonal, partial_index
 from app.db.types import BigId, Json
 
 
@@ -24,12 +24,7 @@ class AuditEntry(Base):
         Index("ix_audit_entries_account", "account_id", "time", "id"),
         Index("ix_audit_entries_object", "object", "object_id", "time", "id"),
         *(Index(f"ix_audit_entries_{name}", name, "time", "id") for name in ("action", "actor", "request_id")),
-        Index(
-            "ix_audit_entries_address",
-            *("address_digest", "time", "id"),
-            postgresql_where=text("address_digest IS NOT NULL"),
-            sqlite_where=text("address_digest IS NOT NULL"),
-        ),
+        partial_index("ix_audit_entries_address", "address_digest", "time", "id", where="address_digest IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, Timestamps
+from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, Timestamps, partial_index
 from app.db.types import BigId, Json
 
 
@@ -39,12 +39,7 @@ class Automation(Timestamps, Base):
         UniqueConstraint("account_id", "name"),
         Index("ix_automations_page", "account_id", "creation_time", "id"),
         Index("ix_automations_list", "list_id"),
-        Index(
-            "ix_automations_release",
-            "id",
-            postgresql_where=text("release IS NOT NULL"),
-            sqlite_where=text("release IS NOT NULL"),
-        ),
+        partial_index("ix_automations_release", "id", where="release IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 
@@ -101,10 +96,6 @@ class AutomationStep(Base):
     """The verb of the step: `send`, `wait`, `branch`, `set`, `unsubscribe`, `call` or `stop`."""
 
 
-def _where(name: str, *columns: str, condition: str) -> Index:
-    return Index(name, *columns, postgresql_where=text(condition), sqlite_where=text(condition))
-
-
 class AutomationRun(Base):
     """One contact on its way through one version of an automation.
 
@@ -122,11 +113,11 @@ class AutomationRun(Base):
     __table_args__ = (
         UniqueConstraint("automation_id", "contact_id", "entry_key"),
         Index("ix_automation_runs_page", "automation_id", "trigger_time", "id"),
-        _where("ix_automation_runs_due", "account_id", "due_time", "id", condition="state = 'waiting'"),
-        _where("ix_automation_runs_next", "due_time", condition="state = 'waiting'"),
-        _where("ix_automation_runs_contact", "contact_id", condition="state <> 'ended'"),
-        _where("ix_automation_runs_live", "automation_id", "state", "step", condition="state <> 'ended'"),
-        _where("ix_automation_runs_ended", "end_time", condition="state = 'ended' AND entry_key <> 0"),
+        partial_index("ix_automation_runs_due", "account_id", "due_time", "id", where="state = 'waiting'"),
+        partial_index("ix_automation_runs_next", "due_time", where="state = 'waiting'"),
+        partial_index("ix_automation_runs_contact", "contact_id", where="state <> 'ended'"),
+        partial_index("ix_automation_runs_live", "automation_id", "state", "step", where="state <> 'ended'"),
+        partial_index("ix_automation_runs_ended", "end_time", where="state = 'ended' AND entry_key <> 0"),
         {"sqlite_autoincrement": True},
     )
 
@@ -168,7 +159,7 @@ class AutomationPassedStep(Base):
     __tablename__ = "automation_passed_steps"
     __table_args__ = (
         UniqueConstraint("run_id", "step_id"),
-        _where("ix_automation_passed_steps_recipient", "recipient_id", condition="recipient_id IS NOT NULL"),
+        partial_index("ix_automation_passed_steps_recipient", "recipient_id", where="recipient_id IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, cast
 
-from sqlalchemy import ForeignKey, MetaData, String, Table
+from sqlalchemy import ForeignKey, Index, MetaData, String, Table, TextClause, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.clock import this_second
@@ -23,6 +23,15 @@ NAMING_CONVENTION = {
 
 AUTOINCREMENT = {"sqlite_autoincrement": True}
 """No id is ever reused, on SQLite either."""
+
+
+def partial_index(
+    name: str, *columns: str | TextClause, where: str, sqlite_where: str | None = None, unique: bool = False
+) -> Index:
+    """An index of the rows that meet the condition. `sqlite_where` is the condition as SQLite writes it, where that
+    differs."""
+    sqlite = text(sqlite_where or where)
+    return Index(name, *columns, unique=unique, postgresql_where=text(where), sqlite_where=sqlite)
 
 
 class Base(DeclarativeBase):

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Index, text
+from sqlalchemy import Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AUTOINCREMENT, IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal
+from app.db.models.base import AUTOINCREMENT, IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, partial_index
 from app.db.types import Json
-
-
-def _where(name: str, *columns: str, condition: str) -> Index:
-    return Index(name, *columns, postgresql_where=text(condition), sqlite_where=text(condition))
 
 
 class BulkAction(Base):
@@ -26,8 +22,8 @@ class BulkAction(Base):
     __tablename__ = "bulk_actions"
     __table_args__ = (
         Index("ix_bulk_actions_page", "account_id", "creation_time", "id"),
-        _where("ix_bulk_actions_due", "due_time", "id", condition="end_time IS NULL"),
-        _where("ix_bulk_actions_open", "account_id", condition="end_time IS NULL"),
+        partial_index("ix_bulk_actions_due", "due_time", "id", where="end_time IS NULL"),
+        partial_index("ix_bulk_actions_open", "account_id", where="end_time IS NULL"),
         Index("ix_bulk_actions_end_time", "end_time"),
         AUTOINCREMENT,
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Index, LargeBinary, UniqueConstraint, text
+from sqlalchemy import Index, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity, personal
+from app.db.models.base import AccountId, Base, BigInt, Identity, partial_index, personal
 
 
 class CapturedMessage(Base):
@@ -24,12 +24,7 @@ class CapturedMessage(Base):
         Index("ix_captured_messages_page", "account_id", "captured_time", "id"),
         Index("ix_captured_messages_address", "account_id", "address", "id"),
         Index("ix_captured_messages_time", "captured_time"),
-        Index(
-            "ix_captured_messages_simulate",
-            "simulate_time",
-            postgresql_where=text("simulate_time IS NOT NULL"),
-            sqlite_where=text("simulate_time IS NOT NULL"),
-        ),
+        partial_index("ix_captured_messages_simulate", "simulate_time", where="simulate_time IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import (
@@ -17,6 +17,7 @@ from app.db.models.base import (
     Identity,
     Impersonal,
     Timestamps,
+    partial_index,
     personal,
 )
 from app.db.types import BigId, Json
@@ -39,17 +40,11 @@ def non_ascii(column: str) -> tuple[str, str]:
     return f"octet_length({column}) <> char_length({column})", f"length(CAST({column} AS BLOB)) <> length({column})"
 
 
-def partial_index(name: str, *columns: str, postgresql: str, sqlite: str | None = None) -> Index:
-    """An index of the rows that meet the condition, which is written alike on both databases where only one is
-    given."""
-    return Index(name, *columns, postgresql_where=text(postgresql), sqlite_where=text(sqlite or postgresql))
-
-
 def non_ascii_index(table: str, column: str) -> Index:
     """An index of the addresses that may be stored in a form of a release before revision 0072
     (app/maintenance/stored_addresses.py)."""
     postgresql, sqlite = non_ascii(column)
-    return partial_index(f"ix_{table}_non_ascii", "id", postgresql=postgresql, sqlite=sqlite)
+    return partial_index(f"ix_{table}_non_ascii", "id", where=postgresql, sqlite_where=sqlite)
 
 
 OTHER_IDENTIFIER = "identifier <> email_key"
@@ -77,19 +72,19 @@ class Contact(Timestamps, Base):
         partial_index(
             "ix_contacts_modified",
             *("list_id", "last_modified_time", "id"),
-            postgresql="last_modified_time <> creation_time",
+            where="last_modified_time <> creation_time",
         ),
         *(
-            partial_index(f"ix_contacts_{name}", *PAGE_COLUMNS, postgresql=condition, sqlite=on_sqlite)
+            partial_index(f"ix_contacts_{name}", *PAGE_COLUMNS, where=condition, sqlite_where=on_sqlite)
             for name, (condition, on_sqlite) in RARE_SWITCHES.items()
         ),
         partial_index(
             "ix_contacts_double_opt_in_time",
             *("list_id", "double_opt_in_time", "id"),
-            postgresql="double_opt_in_time IS NOT NULL",
+            where="double_opt_in_time IS NOT NULL",
         ),
         non_ascii_index("contacts", "email_key"),
-        partial_index("ix_contacts_other_identifier", "account_id", "id", postgresql=OTHER_IDENTIFIER),
+        partial_index("ix_contacts_other_identifier", "account_id", "id", where=OTHER_IDENTIFIER),
         Index(
             "ix_contacts_values",
             "values",
@@ -123,30 +118,23 @@ class Unsubscriber(Base):
 
     __tablename__ = "unsubscribers"
     __table_args__ = (
-        Index(
+        partial_index(
             "uq_unsubscribers_list",
             "account_id",
             "kind",
             "address",
             "list_id",
             unique=True,
-            postgresql_where=text("list_id IS NOT NULL"),
-            sqlite_where=text("list_id IS NOT NULL"),
+            where="list_id IS NOT NULL",
         ),
-        Index(
-            "uq_unsubscribers_account",
-            "account_id",
-            "kind",
-            "address",
-            unique=True,
-            postgresql_where=text("list_id IS NULL"),
-            sqlite_where=text("list_id IS NULL"),
+        partial_index(
+            "uq_unsubscribers_account", "account_id", "kind", "address", unique=True, where="list_id IS NULL"
         ),
         # For all lists together, which neither of the partial indexes answers.
         Index("ix_unsubscribers_address", "account_id", "kind", "address"),
         Index("ix_unsubscribers_page", "account_id", "creation_time", "id"),
         Index("ix_unsubscribers_list_id", "account_id", "list_id", "creation_time", "id"),
-        partial_index("ix_unsubscribers_uuid", "account_id", "uuid", postgresql="uuid IS NOT NULL"),
+        partial_index("ix_unsubscribers_uuid", "account_id", "uuid", where="uuid IS NOT NULL"),
         non_ascii_index("unsubscribers", "address"),
         {"sqlite_autoincrement": True},
     )
@@ -170,7 +158,7 @@ class BlockedAddress(Base):
         UniqueConstraint("account_id", "kind", "address"),
         Index("ix_blocked_addresses_page", "account_id", "creation_time", "id"),
         Index("ix_blocked_addresses_reason", "account_id", "reason", "creation_time", "id"),
-        partial_index("ix_blocked_addresses_uuid", "account_id", "uuid", postgresql="uuid IS NOT NULL"),
+        partial_index("ix_blocked_addresses_uuid", "account_id", "uuid", where="uuid IS NOT NULL"),
         non_ascii_index("blocked_addresses", "address"),
         {"sqlite_autoincrement": True},
     )

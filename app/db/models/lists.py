@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, Timestamps
+from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, Timestamps, partial_index
 from app.db.types import BigId, Json
 
 
@@ -17,13 +17,7 @@ class List(Timestamps, Base):
     __tablename__ = "lists"
     __table_args__ = (
         Index("ix_lists_page", "account_id", "creation_time", "id"),
-        Index(
-            "ix_lists_copy_of",
-            *("account_id", "copy_of"),
-            unique=True,
-            postgresql_where=text("copy_of IS NOT NULL"),
-            sqlite_where=text("copy_of IS NOT NULL"),
-        ),
+        partial_index("ix_lists_copy_of", "account_id", "copy_of", unique=True, where="copy_of IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 

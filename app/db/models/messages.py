@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Confidential, Identity, Impersonal, Timestamps
+from app.db.models.base import (
+    IMPERSONAL,
+    AccountId,
+    Base,
+    BigInt,
+    Confidential,
+    Identity,
+    Impersonal,
+    Timestamps,
+    partial_index,
+)
 from app.db.types import BigId, Json
 
 
@@ -17,13 +27,7 @@ class Message(Timestamps, Base):
     __tablename__ = "messages"
     __table_args__ = (
         Index("ix_messages_page", "account_id", "creation_time", "id"),
-        Index(
-            "ix_messages_copy_of",
-            *("account_id", "copy_of"),
-            unique=True,
-            postgresql_where=text("copy_of IS NOT NULL"),
-            sqlite_where=text("copy_of IS NOT NULL"),
-        ),
+        partial_index("ix_messages_copy_of", "account_id", "copy_of", unique=True, where="copy_of IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 

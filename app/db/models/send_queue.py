@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, text
+from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import ENCRYPTED, AccountId, Base, BigInt, Confidential, Identity, Impersonal, personal
+from app.db.models.base import (
+    ENCRYPTED,
+    AccountId,
+    Base,
+    BigInt,
+    Confidential,
+    Identity,
+    Impersonal,
+    partial_index,
+    personal,
+)
 from app.db.types import BigId
 
 STORAGE = {
@@ -36,67 +46,22 @@ class QueueEntry(Base):
 
     `state` is scheduled, queued, sending, uncertain, held or paused (docs/delivery.md#recipient-states). A scheduled
     entry is queued at `due_time`, a queued one is due then, and an uncertain one is decided then; one that is being
-    sent belongs to `worker` until `lease_time`. One
-    that is held came with a restored backup, and waits for an operator; one that is paused waits for the end of
-    `pause_id`.
+    sent belongs to `worker` until `lease_time`. One that is held came with a restored backup, and waits for an
+    operator; one that is paused waits for the end of `pause_id`.
     """
 
     __tablename__ = "send_queue"
     __table_args__ = (
-        Index(
-            "ix_send_queue_due",
-            "account_id",
-            "priority",
-            "due_time",
-            "recipient_id",
-            postgresql_where=text("state = 'queued'"),
-            sqlite_where=text("state = 'queued'"),
+        partial_index(
+            "ix_send_queue_due", "account_id", "priority", "due_time", "recipient_id", where="state = 'queued'"
         ),
-        Index(
-            "ix_send_queue_ready",
-            "ready_time",
-            postgresql_where=text(IS_READY),
-            sqlite_where=text(IS_READY),
-        ),
-        Index(
-            "ix_send_queue_scheduled",
-            "account_id",
-            "due_time",
-            "recipient_id",
-            postgresql_where=text("state = 'scheduled'"),
-            sqlite_where=text("state = 'scheduled'"),
-        ),
-        Index(
-            "ix_send_queue_scheduled_time",
-            "due_time",
-            postgresql_where=text("state = 'scheduled'"),
-            sqlite_where=text("state = 'scheduled'"),
-        ),
-        Index(
-            "ix_send_queue_lease",
-            "lease_time",
-            postgresql_where=text("state = 'sending'"),
-            sqlite_where=text("state = 'sending'"),
-        ),
-        Index(
-            "ix_send_queue_uncertain",
-            "due_time",
-            postgresql_where=text("state = 'uncertain'"),
-            sqlite_where=text("state = 'uncertain'"),
-        ),
-        Index(
-            "ix_send_queue_held",
-            "recipient_id",
-            postgresql_where=text("state = 'held'"),
-            sqlite_where=text("state = 'held'"),
-        ),
-        Index(
-            "ix_send_queue_paused",
-            "pause_id",
-            "recipient_id",
-            postgresql_where=text("state = 'paused'"),
-            sqlite_where=text("state = 'paused'"),
-        ),
+        partial_index("ix_send_queue_ready", "ready_time", where=IS_READY),
+        partial_index("ix_send_queue_scheduled", "account_id", "due_time", "recipient_id", where="state = 'scheduled'"),
+        partial_index("ix_send_queue_scheduled_time", "due_time", where="state = 'scheduled'"),
+        partial_index("ix_send_queue_lease", "lease_time", where="state = 'sending'"),
+        partial_index("ix_send_queue_uncertain", "due_time", where="state = 'uncertain'"),
+        partial_index("ix_send_queue_held", "recipient_id", where="state = 'held'"),
+        partial_index("ix_send_queue_paused", "pause_id", "recipient_id", where="state = 'paused'"),
         {"postgresql_with": STORAGE},
     )
 
@@ -136,24 +101,10 @@ class SendPause(Base):
     __tablename__ = "send_pauses"
     __table_args__ = (
         Index("ix_send_pauses_account", "account_id", "id"),
-        Index(
-            "ix_send_pauses_list_id",
-            "list_id",
-            postgresql_where=text("list_id IS NOT NULL"),
-            sqlite_where=text("list_id IS NOT NULL"),
-        ),
-        Index(
-            "ix_send_pauses_resumed",
-            "id",
-            postgresql_where=text("resumed_time IS NOT NULL"),
-            sqlite_where=text("resumed_time IS NOT NULL"),
-        ),
-        Index(
-            "ix_send_pauses_everywhere",
-            "domain",
-            unique=True,
-            postgresql_where=text("account_id IS NULL AND resumed_time IS NULL"),
-            sqlite_where=text("account_id IS NULL AND resumed_time IS NULL"),
+        partial_index("ix_send_pauses_list_id", "list_id", where="list_id IS NOT NULL"),
+        partial_index("ix_send_pauses_resumed", "id", where="resumed_time IS NOT NULL"),
+        partial_index(
+            "ix_send_pauses_everywhere", "domain", unique=True, where="account_id IS NULL AND resumed_time IS NULL"
         ),
         {"sqlite_autoincrement": True},
     )

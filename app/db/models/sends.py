@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, LargeBinary, String, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, personal
+from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, partial_index, personal
 from app.db.types import BigId, Json
 
 STORAGE_OF_SENDS = {"autovacuum_vacuum_scale_factor": 0, "autovacuum_vacuum_threshold": 20_000}
@@ -18,9 +18,8 @@ the number of rows, not by their share: new bodies get the place of those that a
 
 def _address_index(column: str) -> Index:
     """For forgetting people (docs/privacy.md): of the sends that have an address there, which are all that it costs."""
-    rows = text(f"{column} IS NOT NULL")
     columns = "account_id", text(f"lower({column})"), "id"
-    return Index(f"ix_sends_{column}", *columns, postgresql_where=rows, sqlite_where=rows)
+    return partial_index(f"ix_sends_{column}", *columns, where=f"{column} IS NOT NULL")
 
 
 class Send(Base):
@@ -118,8 +117,8 @@ that have a value. A recipient is written twice, so a row gets an entry only onc
 
 def _filter_index(name: str, column: str, rest: tuple[str, ...], condition: str | None) -> Index:
     columns = ("account_id", text(column) if "(" in column else column, *rest)
-    rows = None if condition is None else text(condition)
-    return Index(f"ix_recipients_{name}", *columns, postgresql_where=rows, sqlite_where=rows)
+    name = f"ix_recipients_{name}"
+    return partial_index(name, *columns, where=condition) if condition else Index(name, *columns)
 
 
 class Recipient(Base):
@@ -133,42 +132,25 @@ class Recipient(Base):
 
     __tablename__ = "recipients"
     __table_args__ = (
-        Index(
+        partial_index(
             "ix_recipients_sent_contacts",
             "message_id",
             "sent_time",
             "contact_id",
-            postgresql_where=text("message_id IS NOT NULL AND sent_time IS NOT NULL"),
-            sqlite_where=text("message_id IS NOT NULL AND sent_time IS NOT NULL"),
+            where="message_id IS NOT NULL AND sent_time IS NOT NULL",
         ),
         # A unique index of a table in ranges would have to contain the id, by which the ranges are.
         UniqueConstraint("uuid").ddl_if(dialect="sqlite"),
         Index("ix_recipients_uuid", "uuid").ddl_if(dialect="postgresql"),
         *(
-            Index(
-                f"ix_recipients_sent_{name}",
-                *("message_id", column, *rest),
-                postgresql_where=text(condition),
-                sqlite_where=text(condition),
-            )
+            partial_index(f"ix_recipients_sent_{name}", *("message_id", column, *rest), where=condition)
             for name, (column, rest, condition) in SENT_FILTERS.items()
         ),
         Index("ix_recipients_page", "account_id", *PAGE_ORDER),
         *(_filter_index(name, *parts) for name, parts in FILTERS.items()),
         Index("ix_recipients_send", "send_id"),
-        Index(
-            "ix_recipients_gateway_id",
-            "gateway_id",
-            postgresql_where=text("gateway_id IS NOT NULL"),
-            sqlite_where=text("gateway_id IS NOT NULL"),
-        ),
-        Index(
-            "ix_recipients_last_sms",
-            "mobile",
-            "sent_time",
-            postgresql_where=text("type = 'sms' AND sent_time IS NOT NULL"),
-            sqlite_where=text("type = 'sms' AND sent_time IS NOT NULL"),
-        ),
+        partial_index("ix_recipients_gateway_id", "gateway_id", where="gateway_id IS NOT NULL"),
+        partial_index("ix_recipients_last_sms", "mobile", "sent_time", where="type = 'sms' AND sent_time IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 

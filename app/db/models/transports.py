@@ -6,10 +6,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, PrimaryKeyConstraint, SmallInteger, text
+from sqlalchemy import ForeignKey, Index, PrimaryKeyConstraint, SmallInteger
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Encrypted, Identity, Impersonal, Timestamps
+from app.db.models.base import (
+    IMPERSONAL,
+    AccountId,
+    Base,
+    BigInt,
+    Encrypted,
+    Identity,
+    Impersonal,
+    Timestamps,
+    partial_index,
+)
 from app.db.types import BigId, Json
 
 
@@ -87,14 +97,7 @@ class RelayRefusal(Base):
 
     __tablename__ = "relay_refusals"
     __table_args__ = (
-        Index(
-            "ix_relay_refusals_open",
-            "account_id",
-            "transport",
-            unique=True,
-            postgresql_where=text(IS_OPEN),
-            sqlite_where=text(IS_OPEN),
-        ),
+        partial_index("ix_relay_refusals_open", "account_id", "transport", unique=True, where=IS_OPEN),
         Index("ix_relay_refusals_last_time", "last_time"),
         {"sqlite_autoincrement": True},
     )
