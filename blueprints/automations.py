@@ -22,8 +22,9 @@ from app.http.paths import path_id
 from app.http.responses import collection_query, collection_response, json_response, query_pairs
 from app.infrastructure.redis_client import AUTOMATIONS as QUEUE
 from app.query.conditions import Query
-from app.query.grammar import parse_instance, parse_write
+from app.query.grammar import parse_instance
 from app.query.parameters import check_visible
+from app.query.writes import parse_write
 from app.runs.define import check_definition
 from app.runs.pause import pause, resume
 from app.runs.read import (
@@ -140,7 +141,7 @@ class Pause(MethodView):
     @blp.describe("automations.pause", returns=AutomationWithDefinitionSchema, errors=(409, 422), is_idempotent=True)
     def post(self, automation_id: str) -> Response:
         """Pauses the automation: steps that fall due are held. A paused automation stays paused."""
-        parse_write(query_pairs(), (), AUTOMATION_SHAPE.resource)
+        parse_write(query_pairs(), AUTOMATION_SHAPE.resource)
         row_id = path_id(automation_id)
 
         def prepare() -> Work:
@@ -172,7 +173,7 @@ class Resume(MethodView):
     )
     def post(self, automation_id: str) -> Response:
         """Resumes the automation; `held` says what to do with held steps. An active automation stays active."""
-        parse_write(query_pairs(), (), AUTOMATION_SHAPE.resource)
+        parse_write(query_pairs(), AUTOMATION_SHAPE.resource)
         row_id = path_id(automation_id)
 
         def prepare() -> Work:
@@ -233,7 +234,7 @@ class Validation(MethodView):
     )
     def post(self) -> Response:
         """Checks a definition, and returns it in full, as it would be stored. Nothing is stored."""
-        parse_write(query_pairs(), (), AUTOMATION_SHAPE.resource)
+        parse_write(query_pairs(), AUTOMATION_SHAPE.resource)
         with located_errors():
             draft, limit = read_definition(json_object()), services().settings.max_automations
             with services().database.read() as session:

@@ -27,13 +27,8 @@ from app.http.responses import collection_query, collection_response, json_respo
 from app.ids import existing
 from app.lists.fields import ListSpec
 from app.query.conditions import Query
-from app.query.grammar import (
-    parse_delete_ids,
-    parse_instance,
-    parse_remove_unsubscribers,
-    parse_write,
-)
-from app.query.writes import RemoveUnsubscribers
+from app.query.grammar import parse_instance
+from app.query.writes import RemoveUnsubscribers, parse_delete_ids, parse_remove_unsubscribers, parse_write
 from schemas.base import load
 from schemas.contacts import (
     ContactCollectionSchema,
@@ -110,8 +105,8 @@ class Contacts(MethodView):
         """Creates one contact and returns it (201), or all contacts of a `contacts` array (204)."""
         contact_list = list_of_path(list_id)
         resource = contact_shape(contact_list.value_fields).resource
-        parameters = parse_write(query_pairs(), {"remove_unsubscribers"}, resource)
-        mode = parse_remove_unsubscribers(parameters.get("remove_unsubscribers", "none"))
+        parameters = parse_write(query_pairs(), resource, remove_unsubscribers=parse_remove_unsubscribers)
+        mode = parameters.get("remove_unsubscribers", "none")
         return idempotent(lambda: read_new_contacts(contact_list, mode))
 
     @blp.scope("contact.update")
@@ -121,7 +116,7 @@ class Contacts(MethodView):
     def patch(self, list_id: str) -> Response:
         """Updates the contacts of a `contacts` array, each named by its id."""
         contact_list = list_of_path(list_id)
-        parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
+        parse_write(query_pairs(), contact_shape(contact_list.value_fields).resource)
         elements = load(contacts_schema(contact_list, with_id=True), json_object())["contacts"]
         changes = [(element["id"], element) for element in elements]
         services().database.transact(lambda transaction: update_contacts(transaction, contact_list, changes, bulk=True))
@@ -156,7 +151,7 @@ class Contact(MethodView):
     def patch(self, list_id: str, contact_id: str) -> Response:
         """Updates the contact; null clears an attribute."""
         contact_list, id_, _ = contact_of_path(list_id, contact_id)
-        parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
+        parse_write(query_pairs(), contact_shape(contact_list.value_fields).resource)
         attributes = load(contact_schema(contact_list), _without_own_id(json_object(), id_))
         return services().database.transact(lambda transaction: update_one(transaction, contact_list, id_, attributes))
 
@@ -165,7 +160,7 @@ class Contact(MethodView):
     def delete(self, list_id: str, contact_id: str) -> Response:
         """Deletes the contact."""
         contact_list, id_, _ = contact_of_path(list_id, contact_id)
-        parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
+        parse_write(query_pairs(), contact_shape(contact_list.value_fields).resource)
         services().database.transact(lambda transaction: delete_contacts(transaction, contact_list, [id_]))
         return no_content()
 

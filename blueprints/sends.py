@@ -17,9 +17,9 @@ from app.http.openapi_parameters import collection_parameters, filter_parameters
 from app.http.responses import collection_query, collection_response, cursor_scope, json_response, query_pairs
 from app.query.conditions import Query
 from app.query.fields import Resource
-from app.query.grammar import parse_filters, parse_paged_instance, parse_write
+from app.query.grammar import parse_filters, parse_paged_instance
 from app.query.parameters import check_visible
-from app.query.writes import parse_dry_run
+from app.query.writes import parse_dry_run, parse_write
 from app.recipients.collection import RECIPIENTS, page_recipients
 from app.recipients.read import FILTERS, RECIPIENT_SHAPE, Viewer, get_recipient, recipient_path, require_recipient
 from app.recipients.redaction import Redaction
@@ -84,7 +84,7 @@ class Sends(MethodView):
     )
     def post(self) -> Response:
         """Sends a message to up to 100 recipients; they are processed after the response."""
-        if parse_dry_run(parse_write(query_pairs(), ("dry_run",), RESOURCE).get("dry_run")):
+        if parse_write(query_pairs(), RESOURCE, dry_run=parse_dry_run).get("dry_run"):
             preview = dry_run(services(), _read_request())
             return json_response({**preview, "_links": {"self": {"href": PATH}}})
         return idempotent(_prepare)
@@ -144,7 +144,7 @@ class Cancellation(MethodView):
         account_id = principal().account_id
         with services().database.read() as session:
             recipient_id = require_recipient(session, account_id, uuid)
-        parse_write(query_pairs(), (), RESOURCE)
+        parse_write(query_pairs(), RESOURCE)
         load(NoAttributesSchema(), _body_if_any())
 
         def work(transaction: Transaction) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class Suppressions(MethodView):
     )
     def post(self) -> Response:
         """Adds one suppression and returns it (201, or 200 if it was there), or all of a `suppressions` array (204)."""
-        parse_write(query_pairs(), (), SUPPRESSIONS)
+        parse_write(query_pairs(), SUPPRESSIONS)
         return idempotent(_read_body)
 
     @blp.scope("contact.update")

@@ -27,17 +27,6 @@ from app.query.parameters import (
 )
 from app.query.times import parse_zone
 from app.query.values import expected_form, read_element, read_integer, read_value, split_list
-from app.query.writes import parse_delete_ids, parse_remove_unsubscribers, parse_write
-
-__all__ = [
-    "parse_collection",
-    "parse_delete_ids",
-    "parse_filters",
-    "parse_instance",
-    "parse_paged_instance",
-    "parse_remove_unsubscribers",
-    "parse_write",
-]
 
 MAX_VALUES = 5_000
 """Maximum per query, all lists together: more would keep the database busy for seconds."""

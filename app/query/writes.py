@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
 
 from app.query.fields import Resource
 from app.query.parameters import (
@@ -23,21 +23,25 @@ RemoveUnsubscribers = Literal["none", "list", "any"]
 REMOVE_UNSUBSCRIBERS: tuple[RemoveUnsubscribers, ...] = get_args(RemoveUnsubscribers)
 
 
-def parse_write(pairs: Sequence[tuple[str, str]], allowed: Collection[str], resource: Resource) -> dict[str, str]:
-    """The parameters of a `POST`, `PATCH` or `DELETE` by name; `allowed` are the names that the endpoint accepts.
+def parse_write(
+    pairs: Sequence[tuple[str, str]], resource: Resource, **readers: Callable[[str], Any]
+) -> dict[str, Any]:
+    """The parameters of a `POST`, `PATCH` or `DELETE` by name. `readers` are the functions that return the values of
+    those that the endpoint accepts.
 
-    Raises `ServiceError`: `parameter_not_available` for a parameter that another method accepts,
-    `parameter_not_supported` for an unknown one (docs/querying.md#other-methods).
+    Raises `ServiceError` with the errors of all parameters: what the readers raise, `parameter_not_available` for a
+    parameter that another method accepts, `parameter_not_supported` for an unknown one
+    (docs/querying.md#other-methods).
     """
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
     seen: set[str] = set()
 
     def parse(parameter: Parameter) -> None:
-        if parameter.name not in allowed:
+        if parameter.name not in readers:
             raise unexpected_parameter(parameter, resource)
         check_bare(parameter)
         check_once(parameter, seen)
-        values[parameter.name] = parameter.value
+        values[parameter.name] = readers[parameter.name](parameter.value)
 
     parse_each(pairs, parse)
     return values
@@ -52,9 +56,9 @@ def parse_remove_unsubscribers(value: str) -> RemoveUnsubscribers:
     raise parameter_error("invalid_query_syntax", "remove_unsubscribers", detail)
 
 
-def parse_dry_run(value: str | None) -> bool:
-    """The value of `dry_run` (docs/dry-run.md), false without one. Raises `invalid_query_syntax`."""
-    if value not in (None, "true", "false"):
+def parse_dry_run(value: str) -> bool:
+    """The value of `dry_run` (docs/dry-run.md). Raises `invalid_query_syntax`."""
+    if value not in ("true", "false"):
         detail = f"dry_run: {printable(value)!r} is not one of true, false."
         raise parameter_error("invalid_query_syntax", "dry_run", detail)
     return value == "true"

@@ -31,16 +31,9 @@ from app.db.models import BlockedAddress, Unsubscriber
 from app.errors import ServiceError
 from app.ids import copied_id
 from app.infrastructure.digests import address_digest
-from app.query.parameters import (
-    Parameter,
-    check_bare,
-    check_once,
-    parameter_error,
-    parse_each,
-    printable,
-    unexpected_parameter,
-)
+from app.query.parameters import parameter_error, printable
 from app.query.values import fits_64_bits, read_integer
+from app.query.writes import parse_write
 from app.suppressions.acts import suppression_act
 from app.suppressions.filters import SUPPRESSIONS
 from app.suppressions.states import BLOCKED, STATES, UNSUBSCRIBED
@@ -116,17 +109,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 
 def parse_removal(pairs: Sequence[tuple[str, str]]) -> Removal:
     """The query of a `DELETE`. Raises the errors of its parameters, and `filter_id_required` without an address."""
-    values: dict[str, Any] = {}
-    seen: set[str] = set()
-
-    def parse(parameter: Parameter) -> None:
-        if parameter.name not in READERS:
-            raise unexpected_parameter(parameter, SUPPRESSIONS)
-        check_bare(parameter)
-        check_once(parameter, seen)
-        values[parameter.name] = READERS[parameter.name](parameter.value)
-
-    parse_each(pairs, parse)
+    values = parse_write(pairs, SUPPRESSIONS, **READERS)
     addresses = [normalize_address(kind, values[kind]) for kind in ADDRESS_KINDS if kind in values]
     if len(addresses) > 1:
         raise parameter_error("invalid_query_syntax", "mobile", "mobile: name one address, by email or by mobile.")

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from app.errors import FILTER, ServiceError
 from app.query.conditions import Equals
 from app.query.cursors import Position
-from app.query.grammar import parse_collection, parse_delete_ids, parse_instance, parse_write
+from app.query.grammar import parse_collection, parse_instance
 from app.query.links import PageEnds, envelope
+from app.query.writes import parse_delete_ids, parse_remove_unsubscribers, parse_write
 
 from .sample import CURSORS, FILTERS, RESOURCE, Pair, alternatives
 
@@ -45,7 +46,7 @@ def test_any_parameters_result_in_a_query_or_filter_errors(pairs: list[Pair]) ->
     for parse in (
         lambda: envelope("/v1/things", parse_collection(pairs, RESOURCE, CURSORS), ENDS),
         lambda: parse_instance(pairs, RESOURCE),
-        lambda: parse_write(pairs, {"remove_unsubscribers"}, RESOURCE),
+        lambda: parse_write(pairs, RESOURCE, remove_unsubscribers=parse_remove_unsubscribers),
         lambda: parse_delete_ids(pairs, RESOURCE),
     ):
         try:
