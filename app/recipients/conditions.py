@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, exists, func, literal_column, select
 from sqlalchemy.orm import Session
 
-from app.db.models import QueueEntry, Recipient, RecipientStep
+from app.db.models import Account, Contact, QueueEntry, Recipient, RecipientStep
 from app.recipients.states import STATES_SHOWN_AS_QUEUED, RecipientState
 from app.recipients.timeline import TimelineStep
 
@@ -52,6 +52,19 @@ SHOWN_STATE = _entry_column_or(
 )
 """The state of a recipient as clients see it."""
 CURRENT_ATTEMPTS = _entry_column_or(Recipient.attempts, QueueEntry.attempts)
+
+
+def _own_or_contact(recipient_column: Any, contact_column: Any) -> ColumnElement[Any]:
+    contact = select(contact_column).where(Contact.id == Recipient.contact_id).scalar_subquery()
+    return func.coalesce(recipient_column, contact)
+
+
+CURRENT_ADDRESS = case(
+    (Recipient.type == "email", _own_or_contact(Recipient.email, Contact.email)),
+    else_=_own_or_contact(Recipient.mobile, Contact.mobile),
+)
+"""A recipient that is named by its contact has no address of its own until its outcome is written."""
+IS_OF_TEST_ACCOUNT = select(Account.test_of.is_not(None)).where(Account.id == Recipient.account_id).scalar_subquery()
 
 
 def current_entry(session: Session, recipient: Recipient) -> QueueEntry | None:

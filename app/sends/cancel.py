@@ -10,16 +10,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, func, select
+from sqlalchemy import ColumnElement, Row, select
 
 from app.audit.record import Act, record
 from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.expressions import between_ids, in_json
-from app.db.models import Account, Contact, QueueEntry, Recipient
+from app.db.models import QueueEntry, Recipient
 from app.errors import ServiceError
 from app.query.conditions import Equals, FilterCondition, Query
 from app.recipients.collection import MatchingRecipients
+from app.recipients.conditions import CURRENT_ADDRESS, IS_OF_TEST_ACCOUNT
 from app.recipients.read import FILTERS, find_recipient
 from app.recipients.states import FailReason, RecipientState
 from app.sends.limits import MAX_CANCELLED
@@ -43,19 +44,9 @@ REFUSALS: Mapping[RecipientState, str] = {
 }
 """State -> why a message in it cannot be cancelled."""
 COLUMNS: tuple[Any, ...] = (
-    *(Recipient.id, Recipient.type, Recipient.state, Recipient.reason),
-    *(
-        func.coalesce(
-            recipient_column, select(contact_column).where(Contact.id == Recipient.contact_id).scalar_subquery()
-        ).label(name)
-        for name, recipient_column, contact_column in (
-            ("email", Recipient.email, Contact.email),
-            ("mobile", Recipient.mobile, Contact.mobile),
-        )
-    ),
-    select(Account.test_of.is_not(None)).where(Account.id == Recipient.account_id).scalar_subquery().label("is_test"),
+    *(Recipient.id, Recipient.state, Recipient.reason),
+    *(CURRENT_ADDRESS.label("address"), IS_OF_TEST_ACCOUNT.label("is_test")),
 )
-"""A recipient named by its contact has no address of its own until its outcome is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +131,10 @@ def cancel_all(
         AttemptResult(
             row.id,
             states[row.id].attempts,
-            row.email if row.type == "email" else row.mobile,
+            row.address,
             moment,
             skip=FailReason.CANCELLED,
-            is_test=bool(row.is_test),
+            is_test=row.is_test,
         )
         for row in cancellable
     ]

@@ -18,6 +18,7 @@ from app.events.batches import has_due
 from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
+from app.infrastructure.metrics import OUTCOMES
 from app.runs.pause import RESTORE_REASON, release_held
 from app.tracking.tokens import return_path
 from tests.cli.conftest import Cli
@@ -26,7 +27,7 @@ from tests.support.cases import each
 from tests.support.client import SENDS
 from tests.support.mail_reports import delivery_failure
 from tests.support.rows import FROM, Rows
-from tests.support.tenants import Tenant, unique
+from tests.support.tenants import Tenant, new_tenant, unique
 
 FROM_CREATION = {
     "kind": "advanced",
@@ -93,6 +94,17 @@ def test_only_what_is_named_is_released(tenant: Tenant, other_tenant: Tenant, ro
     bare.json("holds", "drop", "messages", "--as", "failed", "--account", other_tenant.name, "--yes")
     assert bare.acts("--account", tenant.name) == [("recipient.released", "holds release messages")] * 2
     assert bare.acts("--account", other_tenant.name) == [("recipient.dropped", "holds drop messages")]
+
+
+def test_a_dropped_message_counts_in_the_class_of_its_account(tenant: Tenant, bare: Cli) -> None:
+    def sent() -> list[float]:
+        return [OUTCOMES.labels(class_, "email", "sent").value for class_ in ("live", "test")]
+
+    trial = new_tenant(tenant.app, test_of=tenant.id)
+    held(Rows(trial.services, trial.id), "a@example.com")
+    before = sent()
+    bare.json("holds", "drop", "messages", "--as", "sent", "--account", trial.name, "--yes")
+    assert [after - number for after, number in zip(sent(), before, strict=True)] == [0, 1]
 
 
 def test_a_release_asks_first(tenant: Tenant, rows: Rows, bare: Cli) -> None:

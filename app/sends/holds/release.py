@@ -12,15 +12,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Row, and_, case, func, or_, select, update
+from sqlalchemy import Row, and_, case, or_, update
 
 from app.audit.record import Act, record_at_once
 from app.clock import now
 from app.db.database import Transaction
 from app.db.expressions import in_json
-from app.db.models import Contact, QueueEntry, Recipient
+from app.db.models import QueueEntry, Recipient
 from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns
+from app.recipients.conditions import CURRENT_ADDRESS, IS_OF_TEST_ACCOUNT
 from app.recipients.row import add_steps, step_row
 from app.recipients.states import FailReason, RecipientState
 from app.recipients.timeline import TimelineStep
@@ -45,18 +46,9 @@ ASSUMED_SENT_REPLY = "an operator says that it was sent before the restore"
 DropOutcome = Literal["sent", "failed"]
 DROP_OUTCOMES: tuple[DropOutcome, ...] = ("sent", "failed")
 COLUMNS = (
-    *(Recipient.id, Recipient.account_id, Recipient.type, QueueEntry.attempts),
-    *(
-        func.coalesce(
-            recipient_column, select(contact_column).where(Contact.id == Recipient.contact_id).scalar_subquery()
-        ).label(name)
-        for name, recipient_column, contact_column in (
-            ("email", Recipient.email, Contact.email),
-            ("mobile", Recipient.mobile, Contact.mobile),
-        )
-    ),
+    *(Recipient.id, Recipient.account_id, QueueEntry.attempts),
+    *(CURRENT_ADDRESS.label("address"), IS_OF_TEST_ACCOUNT.label("is_test")),
 )
-"""A recipient named by its contact has no address of its own until its outcome is written."""
 HeldRows = Sequence[Row[Any]]
 
 
@@ -217,8 +209,7 @@ def _settle(
     for row in rows:
         result = results[row.id]
         reason = FailReason.DROPPED if result is None else None
-        address = row.email if row.type == "email" else row.mobile
-        attempts.append(AttemptResult(row.id, row.attempts, address, moment, result, reason))
+        attempts.append(AttemptResult(row.id, row.attempts, row.address, moment, result, reason, is_test=row.is_test))
     transitions = settle(transaction, SETTLER, attempts, RetryRules.of(services.settings))
     _acknowledge(transaction, [transition for transition in transitions if transition.state is RecipientState.SENT])
 

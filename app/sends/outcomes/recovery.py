@@ -19,13 +19,14 @@ from app.db.due import FULL_SHARE, FullLooks
 from app.db.expressions import between_ids, in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep
 from app.infrastructure.metrics import LEASES_RECOVERED
-from app.recipients.conditions import IS_SENDING, entry_in_state
+from app.recipients.conditions import CURRENT_ADDRESS, IS_OF_TEST_ACCOUNT, IS_SENDING, entry_in_state
 from app.recipients.row import add_steps, step_row, update_queue_entries
 from app.recipients.states import RecipientState
 from app.recipients.timeline import SIGNS_OF_ARRIVAL, TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult, FoundJournal, journal_folder, scan_journals
+from app.sends.outcomes.settle import settle
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.write import write_bisecting, write_outcomes
+from app.sends.outcomes.write import write_bisecting
 from app.sends.queue_begin import BEGINNING
 from app.services import Services
 from app.transports.base import DeliveryResult
@@ -154,6 +155,10 @@ def _requeue_batch(services: Services, dead: Collection[str], unreadable: Collec
 IS_UNCERTAIN = entry_in_state(RecipientState.UNCERTAIN)
 RESOLVER = "resolving uncertain messages"
 """The worker of an entry while the arrival is written."""
+DUE_COLUMNS: tuple[Any, ...] = (
+    *(Recipient.id, Recipient.account_id, QueueEntry.attempts),
+    *(CURRENT_ADDRESS.label("address"), IS_OF_TEST_ACCOUNT.label("is_test")),
+)
 NO_ARRIVAL_DETAIL = "no sign that it arrived; sent again with its Message-ID"
 
 
@@ -180,7 +185,7 @@ def resolve_uncertain(services: Services) -> None:
 def _due_rows(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
     """The due rows, locked: as everywhere, recipients before their entries."""
     statement = (
-        select(Recipient.id, Recipient.account_id, QueueEntry.attempts, Recipient.email)
+        select(*DUE_COLUMNS)
         .join(QueueEntry, QueueEntry.recipient_id == Recipient.id)
         .where(IS_UNCERTAIN, QueueEntry.due_time <= now())
         .order_by(QueueEntry.due_time)
@@ -205,12 +210,11 @@ def signs_of_arrival(session: Session, ids: Collection[int]) -> dict[int, str]:
 def _write_arrived(
     transaction: Transaction, services: Services, rows: Sequence[Row[*tuple[Any, ...]]], signs: dict[int, str]
 ) -> None:
-    if not rows:
-        return
-    update_queue_entries(transaction, [row.id for row in rows], state=RecipientState.SENDING, worker=RESOLVER)
     accepted = {row.id: DeliveryResult.accepted(f"no answer, but it has arrived: {signs[row.id]}") for row in rows}
-    results = [AttemptResult(row.id, row.attempts, row.email, now(), accepted[row.id]) for row in rows]
-    write_outcomes(transaction, RESOLVER, results, RetryRules.of(services.settings))
+    results = [
+        AttemptResult(row.id, row.attempts, row.address, now(), accepted[row.id], is_test=row.is_test) for row in rows
+    ]
+    settle(transaction, RESOLVER, results, RetryRules.of(services.settings))
 
 
 def _requeue(transaction: Transaction, rows: Sequence[Row[*tuple[Any, ...]]]) -> None:

@@ -10,6 +10,7 @@ from app.clock import now
 from app.db.models import RecipientStep
 from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
+from app.infrastructure.metrics import OUTCOMES
 from app.maintenance.sweeps import SendQueueSweep
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.requeue import requeue
@@ -68,9 +69,11 @@ def test_with_a_sign_of_arrival_it_counts_as_delivered(
 ) -> None:
     rows.add(RecipientStep, recipient_id=ann, time=now(), step=sign)
     ripen(rows, ann)
+    before = OUTCOMES.labels("live", "email", "sent").value
     drain(worker)
     recipient = rows.recipient(ann)
     assert (recipient.state, recipient.worker, counters(rows, ann)) == ("delivered", None, (1, 0, 0))
+    assert OUTCOMES.labels("live", "email", "sent").value - before == 1
     assert recipient.sent_time is not None
     assert rows.steps(ann)[-1] == ("sent", f"no answer, but it has arrived: {sign}")
     assert [event["event"] for event in events(rows)] == ["sent"]
