@@ -76,7 +76,7 @@ FILTERS = {
     "messages.list": messages.MessageQuery,
     "messages.list_sent_contacts": messages.SentContactQuery,
     "sends.list": sends.RecipientQuery,
-    "sends.cancel_many": sends.CancelQuery,
+    "sends.cancel_many": sends.RecipientFilters,
     "suppressions.list": suppressions.SuppressionQuery,
 }
 

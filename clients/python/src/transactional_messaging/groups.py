@@ -12,14 +12,9 @@ from transactional_messaging.part import Part
 from transactional_messaging.resource import Property, Resource, Time
 
 
-class Group(Resource):
-    """A group, which counts the recipients of its sends and what became of them."""
+class Counts(Resource):
+    """Counts of recipients and of what became of them."""
 
-    id = Property[int]()
-    type = Property[MessageType]()
-    name = Property[str]()
-    creation_time = Time()
-    last_sent_time = Time()
     sent = Property[int]()
     failed_contacts = Property[int]()
     bounced = Property[int]()
@@ -27,6 +22,16 @@ class Group(Resource):
     opened = Property[int]()
     clicked = Property[int]()
     unsubscribed = Property[int]()
+
+
+class Group(Counts):
+    """A group, which counts the recipients of its sends and what became of them."""
+
+    id = Property[int]()
+    type = Property[MessageType]()
+    name = Property[str]()
+    creation_time = Time()
+    last_sent_time = Time()
 
 
 class GroupQuery(PageQuery, total=False):

@@ -75,8 +75,8 @@ class CancelledMessages(Resource):
         return [recipient["uuid"] for recipient in self["_embedded"]["recipients"]]
 
 
-class RecipientQuery(PageQuery, total=False):
-    """Filters and parameters of `sends.list`."""
+class RecipientFilters(TypedDict, total=False):
+    """Filters of `sends.list` and `sends.cancel_many`."""
 
     uuid: Filter
     email: Filter
@@ -89,6 +89,10 @@ class RecipientQuery(PageQuery, total=False):
     creation_time: Filter
     send_time: Filter
     tag: Filter
+
+
+class RecipientQuery(RecipientFilters, PageQuery, total=False):
+    """Filters and parameters of `sends.list`."""
 
 
 class OneRecipient(TypedDict, total=False):
@@ -98,22 +102,6 @@ class OneRecipient(TypedDict, total=False):
     time_zone: str
     limit: int
     offset: int
-
-
-class CancelQuery(TypedDict, total=False):
-    """Filters of `sends.cancel_many`."""
-
-    uuid: Filter
-    email: Filter
-    mobile: Filter
-    contact_id: Filter
-    list_id: Filter
-    group_id: Filter
-    message_id: Filter
-    state: Filter
-    creation_time: Filter
-    send_time: Filter
-    tag: Filter
 
 
 class Sends(Part):
@@ -159,7 +147,7 @@ class Sends(Part):
         uuids: Iterable[str] | None = None,
         *,
         filters: Mapping[str, Filter] | None = None,
-        **query: Unpack[CancelQuery],
+        **query: Unpack[RecipientFilters],
     ) -> Sequence[str]:
         """Cancels the messages with these uuids, or all that match, as in `cancel_many(group_id=5)`; returns the uuids
         of those that were cancelled. Those that are being sent or have ended are left out."""

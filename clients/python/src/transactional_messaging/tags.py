@@ -7,20 +7,9 @@ from typing import TypedDict, Unpack
 from urllib.parse import quote
 
 from transactional_messaging.filters import pairs
+from transactional_messaging.groups import Counts
 from transactional_messaging.part import Part
-from transactional_messaging.resource import NestedList, Property, Resource
-
-
-class Counts(Resource):
-    """Counts of recipients, as those of a group."""
-
-    sent = Property[int]()
-    failed_contacts = Property[int]()
-    bounced = Property[int]()
-    delivered = Property[int]()
-    opened = Property[int]()
-    clicked = Property[int]()
-    unsubscribed = Property[int]()
+from transactional_messaging.resource import NestedList, Property
 
 
 class DayCounts(Counts):
