@@ -32,10 +32,13 @@ class Tag(Name):
     """A tag; its errors say so, because an element has no name."""
 
     def __init__(self) -> None:
-        super().__init__(least=1, most=MAX_TAG_LENGTH, metadata={"pattern": r"\S"})
+        super().__init__(least=1, most=MAX_TAG_LENGTH, metadata={"pattern": r"[^\s/]\s*$"})
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
-        return super()._deserialize(value, attr or "A tag", data, **options)
+        tag = super()._deserialize(value, attr or "A tag", data, **options)
+        if tag.endswith("/"):  # the path of its counts would be that of another tag
+            raise problem("invalid_string", f"{attr or 'A tag'} must not end with a slash.")
+        return tag
 
 
 class Tags(Array):

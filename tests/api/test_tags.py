@@ -107,6 +107,12 @@ ERRORS: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
         None,
         "A tag must not contain a control character.",
     ),
+    "a tag that ends with a slash": (
+        {"tags": ["a", "b/ "]},
+        "invalid_string",
+        None,
+        "A tag must not end with a slash.",
+    ),
     "a tag twice": ({"tags": ["a", " a"]}, "invalid_string", None, "a occurs twice."),
     "metadata no object": ({"metadata": ["a"]}, "invalid_object", "metadata", "metadata must be an object of strings."),
     "21 keys": (
