@@ -10,6 +10,7 @@ from email.header import decode_header
 from email.message import Message
 from typing import Any, NamedTuple
 
+from app import charsets
 from app.addresses import is_valid_email
 from app.content.limits import MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.content.mail_headers import INSTRUCTIONS
@@ -89,7 +90,7 @@ def decoded(value: str) -> str:
 def _decoded_piece(piece: str | bytes, charset: str | None) -> str:
     if isinstance(piece, str):
         return piece
-    return piece.decode("raw-unicode-escape" if charset is None else charset, "replace")
+    return charsets.decode(piece, "raw-unicode-escape" if charset is None else charset, "replace")
 
 
 def _values(message: Message, name: str) -> list[str]:

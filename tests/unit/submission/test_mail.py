@@ -279,6 +279,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         f"{HEAD}Content-Type: text/plain; charset=klingon\r\n\r\nx",
         "550 5.6.0 The part text/plain is not text in the charset klingon. (invalid_string)",
     ),
+    "a charset that is slow to decode": (
+        f"{HEAD}Content-Type: text/plain; charset=punycode\r\n\r\nx",
+        "550 5.6.0 The part text/plain is not text in the charset punycode. (invalid_string)",
+    ),
     "a wrong charset": (
         f"{HEAD}Content-Type: text/plain; charset=utf-8\r\n\r\n".encode() + b"\xe9",
         "550 5.6.0 The part text/plain is not text in the charset utf-8. (invalid_string)",
