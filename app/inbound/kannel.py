@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 
-from app import charsets
+from app.decoding import decode
 from app.errors import ServiceError
 from app.inbound.effect import Effect
 from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
@@ -83,6 +83,6 @@ def take_kannel_reply(services: Services, secret: str, parameters: Mapping[str, 
 def _decoded(text: bytes, charset: str) -> str:
     """The text in the character set that Kannel names; GSM stands for one that it has already converted to UTF-8."""
     try:
-        return charsets.decode(text, "utf-8" if charset.upper() in ("", "GSM") else charset, "replace")
+        return decode(text, "utf-8" if charset.upper() in ("", "GSM") else charset, "replace")
     except (LookupError, ValueError):
         return text.decode("utf-8", "replace")

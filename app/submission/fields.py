@@ -4,16 +4,15 @@ are options of the service (docs/smtp-submission.md#header-fields). Pure."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from email.errors import HeaderParseError
-from email.header import decode_header
 from email.message import Message
 from typing import Any, NamedTuple
 
-from app import charsets
 from app.addresses import is_valid_email
 from app.content.limits import MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.content.mail_headers import INSTRUCTIONS
+from app.decoding import decode_words
 from app.errors import ServiceError
 from app.ids import id_in
 from app.names import LONGEST_NAME
@@ -78,19 +77,7 @@ def one_line(value: str) -> str:
 
 def decoded(value: str) -> str:
     """The text of a field, with its encoded words (RFC 2047) decoded. What cannot be decoded stays as it is written."""
-    value = one_line(value)
-    if "=?" not in value:
-        return value
-    try:
-        return one_line("".join(_decoded_piece(*piece) for piece in decode_header(value)))
-    except (HeaderParseError, LookupError, ValueError):
-        return value
-
-
-def _decoded_piece(piece: str | bytes, charset: str | None) -> str:
-    if isinstance(piece, str):
-        return piece
-    return charsets.decode(piece, "raw-unicode-escape" if charset is None else charset, "replace")
+    return one_line(decode_words(one_line(value)))
 
 
 def _values(message: Message, name: str) -> list[str]:
@@ -145,14 +132,15 @@ def _message_id(message: Message) -> str:
 def _kept_fields(message: Message, message_id: str) -> dict[str, str]:
     """Fields that leave as they are; those that occur several times as one, separated by commas. The mail gets a
     Message-ID of its own, so `References` ends with that of the application: threads and replies name it."""
-    kept: dict[str, str] = {}
+    names: dict[str, str] = {}
+    texts: dict[str, list[str]] = defaultdict(list)
     for name, value in message.items():
         key = name.lower()
-        canonical = KEPT_FIELDS.get(key) or (name if _is_kept(key) else "")
-        text = one_line(str(value)) if key in IDENTIFIER_FIELDS else decoded(str(value))
-        if canonical and text:
-            canonical = next((earlier for earlier in kept if earlier.lower() == key), canonical)
-            kept[canonical] = f"{kept[canonical]}, {text}" if canonical in kept else text
+        if key in KEPT_FIELDS or _is_kept(key):
+            text = one_line(str(value)) if key in IDENTIFIER_FIELDS else decoded(str(value))
+            if text:
+                texts[names.setdefault(key, KEPT_FIELDS.get(key, name))].append(text)
+    kept = {name: ", ".join(values) for name, values in texts.items()}
     if message_id or "References" in kept:
         kept["References"] = _references([*kept.get("References", "").split(), *filter(None, [message_id])])
     too_long = next((name for name, value in kept.items() if len(value) > MAX_HEADER_LENGTH), None)
@@ -201,7 +189,7 @@ def _priority(value: str) -> str | None:
 
 def _tags(value: str) -> tuple[str, ...] | None:
     tags = tuple(tag.strip() for tag in value.split(","))
-    are_valid = all(0 < len(tag) <= MAX_TAG_LENGTH for tag in tags)
+    are_valid = all(0 < len(tag) <= MAX_TAG_LENGTH and not tag.endswith("/") for tag in tags)
     return tags if are_valid and len(tags) == len({*tags}) <= MAX_TAGS else None
 
 
@@ -216,7 +204,11 @@ class Option(NamedTuple):
 OPTIONS: dict[str, Option] = {
     "X-TMS-List": Option("list_id", _number, "the id of a list"),
     "X-TMS-Group": Option("group_name", _name, f"a name of 1 to {LONGEST_NAME} characters"),
-    "X-TMS-Tags": Option("tags", _tags, f"{MAX_TAGS} tags of {MAX_TAG_LENGTH} characters at most, separated by commas"),
+    "X-TMS-Tags": Option(
+        "tags",
+        _tags,
+        f"up to {MAX_TAGS} tags of {MAX_TAG_LENGTH} characters, separated by commas, none with a slash at its end",
+    ),
     "X-TMS-Track-Opens": Option("track_opens", _switch, "on or off"),
     "X-TMS-Track-Clicks": Option("track_clicks", _switch, "on or off"),
     "X-TMS-Include-Unsubscribed": Option("include_unsubscribed", _switch, "on or off"),

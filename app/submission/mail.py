@@ -16,7 +16,6 @@ from email.message import Message
 from io import BytesIO
 from urllib.parse import unquote
 
-from app import charsets
 from app.content.attachments import (
     common_extension,
     extension_fits,
@@ -25,6 +24,7 @@ from app.content.attachments import (
     plain_type,
 )
 from app.content.limits import MAX_BODY_BYTES
+from app.decoding import decode
 from app.errors import CATALOGUE, FieldError, ServiceError
 from app.sends.accept.draft import AttachmentDraft, Limits, attachment_errors
 from app.submission.fields import Header, decoded, one_line, read_header, refusal
@@ -223,7 +223,7 @@ def _text(part: Message, part_type: str) -> str:
     content = _bytes(part, part_type)
     charset = one_line(str(part.get_param("charset", "") or "")).strip("\"' ").lower() or "us-ascii"
     try:
-        text = charsets.decode(content, "utf-8" if charset in ("us-ascii", "ascii") else charset)
+        text = decode(content, "utf-8" if charset in ("us-ascii", "ascii") else charset)
     except (LookupError, ValueError):
         raise refusal(f"The part {part_type} is not text in the charset {charset[:100]}.", "invalid_string") from None
     if "\x00" in text:

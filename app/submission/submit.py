@@ -83,8 +83,10 @@ def draft_of(submitter: Submitter, mail: SubmittedMail, to: Sequence[str]) -> Se
 
 def _unique(to: Sequence[str]) -> list[str]:
     """The addresses without those that are named again."""
-    by_key = {normalize_address("email", address).key: address for address in reversed(to)}
-    return [address for address in dict.fromkeys(to) if by_key[normalize_address("email", address).key] == address]
+    by_key: dict[str, str] = {}
+    for address in to:
+        by_key.setdefault(normalize_address("email", address).key, address)
+    return list(by_key.values())
 
 
 # Accepted once: a record of each recipient, in the transaction that accepts the mail for it.

@@ -22,6 +22,7 @@ MAY_IMPORT = {
 FOUNDATION = (
     "addresses",
     "clock",
+    "decoding",
     "distribution",
     "error_help",
     "errors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from app.decoding import CODECS, decode, decode_words
 from app.errors import ServiceError
 from app.sends.accept.draft import Limits
 from app.submission.mail import read_submission
@@ -27,11 +28,20 @@ PARTS = (
     "Content-Type: multipart/mixed; boundary=b\r\n\r\n",
 )
 ADDRESSES = ("(", ")", "<", ">", '"', ",", ";", ":", "a", "@", "a@b.example", " ", "\\", "=?utf-8?q?a?=", "é")
+ENCODED_WORDS = ("=?utf-8?q?a?=", "=?utf-8?q?a", "=?", "?=", "?", "a", " ", "=?utf-8?b?YQ", "=?x?b?a?=")
 
 
 def _read(text: str) -> None:
     with suppress(ServiceError):
         read_submission(text.encode(), LIMITS)
+
+
+def _decode_all(text: str) -> None:
+    """Decodes the text from each character set that a mail can name."""
+    content = text.encode("latin-1")
+    for codec in CODECS:
+        with suppress(LookupError, ValueError):
+            decode(content, codec, "replace")
 
 
 def _answer(text: str) -> None:
@@ -62,6 +72,9 @@ SUBMISSION = (
         "From: a@b.example\r\nSubject: ",
     ),
     Reader("identifiers", _read, ("<a@b>", " ", "<", ">", "a"), FIELD, HEAD + "References: "),
+    Reader("very many fields", _read, (), MAIL, HEAD + "X-First: ", item="a\r\nX-A#: v"),
+    Reader("encoded words", decode_words, ENCODED_WORDS, FIELD),
+    Reader("a text in any character set", _decode_all, ("a", "-", "\xe9", "\x1b$B", "+", "\\"), 8 * KIB),
     Reader("fields that stay", _read, ("=?utf-8?q?a?=", "a", " ", "é"), FIELD, HEAD + "X-Kept: "),
     Reader("references to images", _read, ("cid:a", "cid:", "&", "&amp;", "%41", '"', " ", "<"), MAIL, RELATED, IMAGE),
     Reader("an answer of a login", _answer, ("YQ==", "=", "a", " "), 8 * KIB),

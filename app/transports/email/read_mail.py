@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email import message_from_bytes
-from email.errors import HeaderParseError
-from email.header import decode_header, make_header
 from email.message import Message
 
+from app.decoding import decode_words
 from app.transports.email.mime import one_line
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -88,14 +87,7 @@ def _headers(source: bytes) -> Iterator[tuple[str, str]]:
     head = source.partition(b"\r\n\r\n")[0].decode("utf-8", "replace")
     for line in head.replace("\r\n ", " ").replace("\r\n\t", " ").split("\r\n"):
         name, _, value = line.partition(":")
-        yield name, _decoded(value.strip())
-
-
-def _decoded(value: str) -> str:
-    try:
-        return one_line(str(make_header(decode_header(value))))
-    except (HeaderParseError, LookupError, UnicodeError):
-        return value
+        yield name, one_line(decode_words(value))
 
 
 def _body(parts: Sequence[Message], media_type: str) -> str | None:

@@ -64,6 +64,8 @@ def test_the_fields_of_a_mail_without_mime() -> None:
         ("Grüße\r\n and more", "Grüße and more"),
         ("=?unknown?q?a?=", "=?unknown?q?a?="),
         ("=?utf-8?b?a?=", "=?utf-8?b?a?="),
+        ("=?utf-8?q?a =?utf-8?q?b?=", "=?utf-8?q?a b"),
+        ("=?utf-8?b?w7w=?= =?utf-8?b?a?= x =?utf-8?q?=C3?==?UTF-8?Q?=BC?=", "=?utf-8?b?w7w=?= =?utf-8?b?a?= x ü"),
         ("a =?utf-8?q?=0D=0ABcc:_x?=", "a Bcc: x"),
         ("tab\tand\x00nul", "tab and nul"),
     ],
@@ -234,8 +236,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "a tag twice": (
         f"{HEAD}X-TMS-Tags: a, b, a\r\n\r\nx",
-        "550 5.6.0 X-TMS-Tags must occur once and be 5 tags of 50 characters at most, separated by commas. "
-        "(invalid_string)",
+        "550 5.6.0 X-TMS-Tags must occur once and be up to 5 tags of 50 characters, separated by commas, none with a "
+        "slash at its end. (invalid_string)",
+    ),
+    "a tag that ends with a slash": (
+        f"{HEAD}X-TMS-Tags: a, b/\r\n\r\nx",
+        "550 5.6.0 X-TMS-Tags must occur once and be up to 5 tags of 50 characters, separated by commas, none with a "
+        "slash at its end. (invalid_string)",
     ),
     "a list that is no number": (
         f"{HEAD}X-TMS-List: Customers\r\n\r\nx",

@@ -1,10 +1,10 @@
-"""Decoding texts of others from the character set that they name."""
+"""Decoding texts of others: character sets and encoded words."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.charsets import decode
+from app.decoding import decode
 from tests.support.cases import each
 
 
