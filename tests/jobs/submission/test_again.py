@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
@@ -18,17 +17,6 @@ from app.maintenance import sweeps
 from tests.support.sends import rows_of
 from tests.support.submitting import Application, listening, logged_in, mail
 from tests.support.tenants import Tenant, add_key, new_email, unique
-
-
-@pytest.fixture
-def list_id(tenant: Tenant) -> int:
-    return tenant.add_list()
-
-
-@pytest.fixture
-def application(tenant: Tenant) -> Iterator[Application]:
-    with listening(tenant.services) as port, logged_in(port, tenant) as application:
-        yield application
 
 
 def age_records(tenant: Tenant, age: timedelta) -> None:

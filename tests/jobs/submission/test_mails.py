@@ -3,10 +3,8 @@ application wrote it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from app.clock import now
 from app.db.models import Attachment, Contact, Group, Recipient, Send
@@ -20,17 +18,6 @@ from tests.support.tenants import Tenant, new_email
 from tests.support.testing import refreshed
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
-
-
-@pytest.fixture
-def list_id(tenant: Tenant) -> int:
-    return tenant.add_list()
-
-
-@pytest.fixture
-def application(tenant: Tenant) -> Iterator[Application]:
-    with listening(tenant.services) as port, logged_in(port, tenant) as application:
-        yield application
 
 
 def test_a_mail_becomes_one_send_to_each_recipient_of_the_envelope(

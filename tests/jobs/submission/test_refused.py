@@ -3,7 +3,7 @@ written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from email.message import EmailMessage
 
 import pytest
@@ -22,17 +22,6 @@ from tests.support.submitting import Application, Reply, listening, logged_in, m
 from tests.support.tenants import Tenant, new_email, new_tenant, unique
 
 Change = Callable[[EmailMessage, Tenant], None]
-
-
-@pytest.fixture
-def list_id(tenant: Tenant) -> int:
-    return tenant.add_list()
-
-
-@pytest.fixture
-def application(tenant: Tenant) -> Iterator[Application]:
-    with listening(tenant.services) as port, logged_in(port, tenant) as application:
-        yield application
 
 
 def set_field(name: str, value: str) -> Change:
