@@ -143,8 +143,12 @@ def test_a_key_stops_working_and_the_next_one_begins_anew(sends: SendsApi, test:
     assert len(rows_of(again, CapturedMessage)) == 1
 
 
-def test_what_is_queued_is_not_captured_any_more(sends: SendsApi, test: Tenant) -> None:
+@pytest.mark.parametrize("state", ["queued", "scheduled"])
+def test_what_waits_is_not_captured_any_more(sends: SendsApi, test: Tenant, state: str) -> None:
+    """It is due when its account is gone."""
     uuids = SendsApi(test).send(sends.email()).uuids
+    with test.services.database.write() as transaction:
+        transaction.execute(update(QueueEntry).where(QueueEntry.account_id == test.id).values(state=state))
     live = sends.send(sends.email())
     delete(test)
     drain(test.services)

@@ -94,6 +94,13 @@ def test_the_queue_is_counted_by_account_class_type_and_state(idle_installation:
     assert ("live", "email", "deferred") not in oldest
 
 
+def test_scheduled_messages_are_not_in_the_queue_yet(idle_installation: Alone) -> None:
+    idle_installation.add_recipient(state="scheduled", due_time=now() + HOUR)
+    assert queue(idle_installation) == {}
+    set_entries(idle_installation, state="queued", due_time=now() - HOUR)
+    assert queue(idle_installation) == {("live", "email", "due"): 1}
+
+
 def test_an_entry_without_a_type_is_counted_by_its_recipient(idle_installation: Alone) -> None:
     """The release before writes none; this one does."""
     idle_installation.add_recipient(type="sms")

@@ -31,6 +31,7 @@ from app.maintenance import history
 from app.maintenance.figures import read_figures
 from app.maintenance.purging import Purger, purge_all
 from app.recipients.row import add_steps, step_row
+from app.recipients.states import UNSETTLED_STATES
 from app.recipients.timeline import TimelineStep
 from app.retention import slices
 from app.retention.periods import Period, Stage, periods
@@ -154,18 +155,18 @@ def test_content_is_purged_after_the_last_outcome_and_nothing_else(kept: SentMes
 def test_a_send_with_a_recipient_that_is_not_settled_keeps_its_content_until_the_retention_after_its_outcome(
     kept: SentMessages,
 ) -> None:
-    """Queued, being sent, uncertain, held or paused; however long it takes."""
+    """However long it takes."""
     waiting = []
-    for state in ("queued", "sending", "uncertain", "held", "paused"):
+    for state in UNSETTLED_STATES:
         waiting.append(kept.add("delivered", "queued")[1])
         kept.rows.change(waiting[-1:], state=state)
     assert kept.purge(CONTENT, 7) == 0
     assert all(map(kept.has_content, waiting))
-    assert len(kept.delayed()) == 5
+    assert len(kept.delayed()) == 6
     kept.rows.change(waiting, state="delivered", sent_time=now() + DAY)
     assert kept.purge(CONTENT, 7, after=7.5) == 0
     assert all(map(kept.has_content, waiting))
-    assert kept.purge(CONTENT, 7, after=8.5) == 5
+    assert kept.purge(CONTENT, 7, after=8.5) == 6
     assert not any(map(kept.has_content, waiting))
     assert kept.delayed() == []
 
@@ -290,7 +291,7 @@ def test_recipients_are_purged_with_all_that_belongs_to_them_and_counts_of_group
     assert {group["bounced"] for group in Cli(kept.tenant.app, kept.tenant.name).json("groups", "list")} == {1}
 
 
-@pytest.mark.parametrize("state", ["held", "paused"])
+@pytest.mark.parametrize("state", ["held", "paused", "scheduled"])
 def test_recipients_that_are_not_settled_stay(kept: SentMessages, state: str) -> None:
     (waiting,) = kept.add("queued", days=401)
     kept.rows.change([waiting], state=state)

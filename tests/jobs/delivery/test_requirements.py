@@ -112,6 +112,28 @@ def test_a_message_waits_until_its_account_has_again_what_it_needs(
     assert rows.recipient(recipient_id).state == ("sent" if type_ == "sms" else "delivered")
 
 
+@each("lost", LOST)
+def test_a_scheduled_message_needs_it_when_it_is_due(
+    rows: Rows, worker: Services, mail_server: MailServer, tmp_path: Path, lost: str
+) -> None:
+    """What was there when it was accepted, and was lost and brought back before, does not matter."""
+    type_, lose, said, bring_back = LOST[lost]
+    late, in_time = send(rows, type_), send(rows, type_)
+    rows.schedule([late, in_time], this_second() + timedelta(days=1))
+    lose(rows)
+    rows.schedule([late], this_second() - timedelta(minutes=1))
+    drain(worker)
+    assert (mail_server.mails, texts(tmp_path / "sms")) == ([], [])
+    assert (rows.states([late, in_time]), rows.steps(late)) == (["queued", "scheduled"], [("deferred", said)])
+    bring_back(rows)
+    rows.schedule([in_time], this_second() - timedelta(minutes=1))
+    drain(worker)
+    assert (rows.states([late, in_time]), len(rows.steps(in_time))) == (
+        ["queued", "sent" if type_ == "sms" else "delivered"],
+        1,
+    )
+
+
 @each("type_, ends", [("email", ("bounced", NO_DOMAIN)), ("sms", ("failed", "expired"))])
 def test_what_is_not_brought_back_ends_with_the_retry_period_and_blocks_nobody(
     rows: Rows, worker: Services, type_: str, ends: tuple[str, str]

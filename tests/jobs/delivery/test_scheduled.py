@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 
 import pytest
 
 from app.clock import now, this_second
-from app.db.models import BlockedAddress, Send
+from app.db.models import BlockedAddress
 from app.errors import ServiceError
 from app.maintenance.sweeps import SendQueueSweep
 from app.privacy.forget import forget
@@ -267,11 +267,3 @@ def test_a_cancelled_message_cannot_be_retried(rows: Rows, worker: Services) -> 
     assert refused.value.errors[0].detail == "it was cancelled"
     with worker.database.write() as transaction:
         assert [*requeue_all(transaction, [recipient_id]).ids] == []
-
-
-def test_a_send_keeps_its_time(rows: Rows, worker: Services) -> None:
-    send_at: datetime = this_second() + TOMORROW
-    ids = rows.add_send(["ann@people.example"])
-    rows.schedule(ids, send_at)
-    with worker.database.read() as session:
-        assert session.get_one(Send, rows.recipient(ids[0]).send_id).send_at == send_at
