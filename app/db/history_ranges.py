@@ -56,7 +56,7 @@ FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
 WHERE inhparent = CAST('recipients' AS regclass)
 """
 MONTHS_ON_SQLITE = """
-SELECT min(id), count(*) FROM recipients GROUP BY substr(creation_time, 1, 7) ORDER BY 1
+SELECT min(id), max(id), count(*) FROM recipients GROUP BY substr(creation_time, 1, 7) ORDER BY 1
 """
 LAST_ID = "SELECT last_value FROM recipients_id_seq"
 
@@ -102,8 +102,8 @@ def _estimate(session: Session, number: int, counted_rows: float) -> int:
 
 def _months_on_sqlite(session: Session) -> Iterator[IdRange]:
     months = session.execute(text(MONTHS_ON_SQLITE)).all()
-    ends = [*(first for first, _ in months[1:]), 2**63 - 1]
-    for number, ((first, rows), end) in enumerate(zip(months, ends, strict=False)):
+    ends = [*(first for first, _, _ in months[1:]), *(last + 1 for _, last, _ in months[-1:])]
+    for number, ((first, _, rows), end) in enumerate(zip(months, ends, strict=True)):
         yield IdRange(number, first, end, rows, None)
 
 

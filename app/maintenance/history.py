@@ -91,7 +91,8 @@ def drop_month(services: Services, month: str) -> StoredMonths:
         stored = require_month(session, month)
     act = Act("history.dropped", object_id=str(stored), counts={"recipients": stored.ids.rows})
     record_at_once(services.database, act)
-    # Nothing may have been sent since the month ended; what comes next must not go into a range that is dropped.
+    # Nothing may have been sent since the month ended; what comes next must not go into a range that is dropped. On
+    # SQLite, the range ends with the last recipient of the month.
     prepare(services.database)
     try:
         history_ranges.drop_range(services.database, stored.ids)

@@ -242,6 +242,33 @@ def test_a_past_month_can_be_dropped_though_nothing_was_sent_since(parts: Alone)
     assert months(parts) == [this_month()]
 
 
+def test_recipients_that_are_accepted_while_a_month_is_dropped_stay(
+    services_on_sqlite: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite deletes in chunks; PostgreSQL drops the month at once."""
+    parts = emptied(services_on_sqlite)
+    monkeypatch.setattr(history_ranges, "CHUNK", 1)
+    old = [add_settled(parts, JANUARY) for _ in range(3)]
+    new: list[int] = []
+    is_looking = threading.Lock()
+
+    def accept(*_: Any) -> None:
+        """Accepts a message once the first chunk is committed."""
+        if not new and is_looking.acquire(blocking=False):
+            with parts.services.database.read() as session:
+                has_begun = len(session.scalars(select(Recipient.id)).all()) < len(old)
+            if has_begun:
+                new.append(add_settled(parts, now()))
+            is_looking.release()
+
+    listening = parts.services.database.engine, "checkin", accept
+    event.listen(*listening)
+    drop_month(parts.services, "2026-01")
+    event.remove(*listening)
+    assert ids_of(parts, Recipient.id) == new
+    assert ids_of(parts, RecipientStep.recipient_id) == new
+
+
 def test_a_claim_does_not_wait_behind_a_drop_that_waits_for_a_reader(on_postgresql: Alone) -> None:
     """A report that reads the history as long as it likes keeps the month from being dropped, and nobody else."""
     services = on_postgresql.services
