@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,12 +18,11 @@ from app.errors import CATALOGUE
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.cases import each
-from tests.support.client import Client, bad_query, check_error, invalid, not_found
+from tests.support.client import TIMESTAMP, Client, bad_query, check_error, invalid, not_found
 from tests.support.servers import scratch_database
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email
 
 JSON = "application/json; charset=UTF-8"
-TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
 
 
 # ---------------------------------------------------------------------------------------------- the body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,18 @@ import orjson
 from flask import Flask
 from werkzeug.test import TestResponse
 
+from app.errors import CATALOGUE
 from tests.support import coverage
 
 Params = Mapping[str, Any] | Sequence[tuple[str, Any]] | None
 SENDS = "/v1/transactional-sends"
+TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
+PLAIN_PATH = re.compile(r"(/[\w.~-]+)+", re.ASCII)
+"""A path of which the link to itself is the same text; others have tests of their own."""
+ERROR_MEMBERS = {"code", "message", "developer_message", "field", "collection", "index"}
+"""What an error body says of each error."""
+OWN_MEMBERS = ("timestamp", "fields", "_embedded")
+"""Members of an error body that have tests of their own."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,8 @@ def _encoded(pairs: Sequence[tuple[str, Any]]) -> str:
 def check_error(
     response: TestResponse, status: int, type_: str, code: str | None = None, **where: Any
 ) -> dict[str, Any]:
-    """Checks the status, type, code and location of an error response; returns its body."""
+    """Checks the status, type, code and location of an error response, and that the rest of its body follows from them
+    (docs/requests.md#errors); returns the body."""
     assert response.status_code == status, response.text
     body: dict[str, Any] = response.get_json()
     assert (body["status"], body["type"]) == (status, type_), body
@@ -82,7 +92,31 @@ def check_error(
         assert body["code"] == code, body
     for name, value in where.items():
         assert body.get(name) == value, body
+    _check_envelope(response, body)
     return body
+
+
+def _check_envelope(response: TestResponse, body: Mapping[str, Any]) -> None:
+    """Each member of an error body beside the errors themselves is what the request and the code of the first error
+    make it, and there is no other member."""
+    first: dict[str, Any] = {name: body[name] for name in ERROR_MEMBERS if name in body}
+    code, sent = CATALOGUE[body["code"]], response.request.environ
+    href = sent["PATH_INFO"] if PLAIN_PATH.fullmatch(sent["PATH_INFO"]) else body["_links"]["self"]["href"]
+    assert {name: value for name, value in body.items() if name not in (*OWN_MEMBERS, *ERROR_MEMBERS)} == {
+        "id": response.headers["X-Request-Id"],
+        "method": sent["REQUEST_METHOD"],
+        "status": code.status,
+        "type": code.type,
+        "_links": {"self": {"href": href}, "error": {"href": f"/docs/errors/{code.type}#{code.code}"}},
+    }
+    assert TIMESTAMP.fullmatch(body["timestamp"]), body
+    errors = body["_embedded"]["errors"] if "_embedded" in body else [first]
+    assert ("_embedded" in body) == (len(errors) > 1), "a single error is not listed again"
+    assert {name: value for name, value in errors[0].items() if value is not None} == first
+    for error in errors:
+        assert error.keys() <= ERROR_MEMBERS, error
+        assert error["message"] == CATALOGUE[error["code"]].message
+        assert error["developer_message"], error
 
 
 def bad_query(response: TestResponse, code: str, **where: Any) -> dict[str, Any]:
