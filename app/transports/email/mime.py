@@ -231,7 +231,7 @@ def address_list_header(name: str, written: str) -> bytes:
     encoded = [
         f"{_phrase(name, one_line(display_name))}\r\n <{ascii_domain(address)}>" if display_name else address
         for display_name, address in mailboxes([" ".join(words)])
-        if is_safe(address) and len(address) <= LONGEST_EMAIL
+        if address and is_safe(address) and len(address) <= LONGEST_EMAIL
     ]
     return _field(name, ",\r\n ".join(encoded)) if encoded else text_header(name, written)
 
@@ -357,7 +357,7 @@ def _encoded(data: bytes) -> tuple[str, bytes]:
     if beyond_ascii * 6 > len(data):
         # The line ends of the text are encoded as CRLF; those between the lines of base64 are converted by the caller.
         return "base64", base64.encodebytes(data.replace(b"\n", b"\r\n"))
-    return "quoted-printable", _FROM.sub(b"=46rom ", binascii.b2a_qp(data))
+    return "quoted-printable", _FROM.sub(b"=46rom=\n ", binascii.b2a_qp(data))
 
 
 def _has_from(data: bytes) -> bool:

@@ -13,7 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.transports.email.mime import Attachment, EncodedAttachment, author_headers, build, encode_attachment
+from app.transports.email.mime import (
+    Attachment,
+    EncodedAttachment,
+    address_list_header,
+    author_headers,
+    build,
+    encode_attachment,
+)
 from tests.support.cases import each
 
 BASIC: dict[str, Any] = {
@@ -237,6 +244,32 @@ def test_the_transfer_encoding_fits_the_text(text: str, encoding: str) -> None:
     message = mail(text=text)
     assert message["Content-Transfer-Encoding"] == encoding
     assert body(message, "plain") == text + "\n"
+
+
+@each(
+    "text", ["From " + "a" * 70 + " é", "From é", "From " + "b" * 2000, "From\nFrom \nFrom x\n" + "é" * 80 + "\nFrom é"]
+)
+def test_no_line_of_quoted_printable_has_more_than_76_characters(text: str) -> None:
+    """A line that begins with From becomes longer (RFC 2045, 6.7)."""
+    raw = build(**BASIC | {"text": text})
+    encoded = raw.partition(b"\r\n\r\n")[2]
+    assert max(map(len, encoded.split(b"\r\n"))) <= 76
+    assert not re.search(rb"^From ", encoded, re.MULTILINE)
+    assert body(read(raw), "plain") == lines_of(text)
+
+
+@each(
+    ("written", "encoded"),
+    [
+        ("Zoë <z@d.example>, undisclosed-recipients:;", b"=?utf-8?q?Zo=C3=AB?=\r\n <z@d.example>"),
+        ("Zoë <z@d.example>, <>, @, y@d.example", b"=?utf-8?q?Zo=C3=AB?=\r\n <z@d.example>,\r\n y@d.example"),
+        ("Zoë <>, y@d.example", b"y@d.example"),
+        ("Zoë: ;", b"=?utf-8?b?Wm/DqzogOw==?="),
+    ],
+)
+def test_empty_addresses_of_a_field_are_left_out(written: str, encoded: bytes) -> None:
+    """A line of spaces alone would end the header for some servers."""
+    assert address_list_header("Cc", written) == b"Cc: " + encoded + b"\r\n"
 
 
 @given(text=BODIES, html=BODIES)
