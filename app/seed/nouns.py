@@ -276,7 +276,7 @@ def apply_contacts(
     if not entries:
         return
     contact_list = get_list(context.transaction, context.account.id, row.id)
-    unsubscribed = _unsubscribed_addresses(unsubscribers, row.name)
+    unsubscribed = _unsubscribed_addresses(context, unsubscribers, row)
     checked = []
     for index, entry in enumerate(entries):
         place = f"{path}.contacts[{index}]"
@@ -301,12 +301,17 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _unsubscribed_addresses(unsubscribers: Sequence[Entry], list_name: str | None) -> set[NormalizedAddress]:
-    """The addresses that the file unsubscribes from the list."""
+def _unsubscribed_addresses(
+    context: SeedContext, unsubscribers: Sequence[Entry], contact_list: List
+) -> set[NormalizedAddress]:
+    """The addresses that the file unsubscribes from the list, which it names by its name or its id, or from all."""
+    names, id_ = {None, contact_list.name}, str(shown_id(contact_list.id))
+    if find_by_name(context.transaction, List, context.account.id, id_) is None:
+        names.add(id_)
     return {
         normalize_address(kind, entry[kind])
         for entry in unsubscribers
-        if entry.get("list") in (None, list_name)
+        if entry.get("list") in names
         for kind in ADDRESS_KINDS
         if entry.get(kind) is not None
     }

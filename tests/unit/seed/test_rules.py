@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 
 from app.accounts.auth import find_principal
 from app.clock import this_second
-from app.db.models import Account, ApiKey, Contact, Event, ListField, MessageVersion, TriggerFiring, Unsubscriber
+from app.db.models import Account, ApiKey, Contact, Event, List, ListField, MessageVersion, TriggerFiring, Unsubscriber
 from app.errors import ServiceError
 from app.seed.errors import SeedError
 from app.seed.load import load_seed
@@ -289,9 +289,27 @@ def test_contradicting_entries_are_refused_only_for_their_list(services: Service
     others = {"name": "Others", "fields": FIELDS[:1]}
     unsubscribers = [{"email": "a@example.com", "list": "Others"}]
     load(services, file, {"name": name, "lists": [*lists, others], "unsubscribers": unsubscribers})
-    unsubscribers[0]["list"] = "Customers"
-    with pytest.raises(SeedError, match=r"lists\[0\]\.contacts\[0\]\.subscribed\.email: is true, but"):
-        load(services, file, {"name": name, "lists": [*lists, others], "unsubscribers": unsubscribers})
+    (list_id, _) = (str(id_) for (id_,) in rows(services, List, name, "id"))
+    for named in ("Customers", list_id):
+        unsubscribers[0]["list"] = named
+        with pytest.raises(SeedError, match=r"lists\[0\]\.contacts\[0\]\.subscribed\.email: is true, but"):
+            load(services, file, {"name": name, "lists": [*lists, others], "unsubscribers": unsubscribers})
+
+
+def test_a_list_that_has_the_id_of_another_as_its_name_is_meant_by_it(
+    services: Services, file: Path, name: str
+) -> None:
+    lists = [customers(contacts=[{"email": "a@example.com", "subscribed": {"email": True}}])]
+    load(services, file, {"name": name, "lists": lists})
+    ((list_id,),) = rows(services, List, name, "id")
+    other = {"name": str(list_id), "fields": FIELDS[:1]}
+    account = {
+        "name": name,
+        "lists": [*lists, other],
+        "unsubscribers": [{"email": "a@example.com", "list": str(list_id)}],
+    }
+    load(services, file, account)
+    assert load(services, file, account).changes == 0
 
 
 def test_an_explicit_subscription_removes_an_unsubscriber_entry(services: Services, file: Path, name: str) -> None:
