@@ -36,6 +36,7 @@ from app.tracking.links import (
 )
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts, settings_for
 from app.tracking.tokens import (
+    MAX_TOKEN_LENGTH,
     OPEN_PURPOSE,
     SMS_RECEIPT_PURPOSE,
     UNSUBSCRIBE_PURPOSE,
@@ -248,9 +249,10 @@ class Instrumenter(NamedTuple):
         """The body with its links replaced by tracked ones; exempt links stay."""
 
         def replace(url: str) -> str | None:
-            if self._is_own(url) or is_exempt(url):
-                return None
             link_id = links.get((link_type, url))
+            has_token = link_id is not None or len(url) <= MAX_TOKEN_LENGTH
+            if not has_token or self._is_own(url) or is_exempt(url):
+                return None
             stored = None if link_id is None else StoredLink(recipient_id, link_id)
             token = link_token(self.secret_key, stored or InlineLink(recipient_id, link_type, url))
             return token and f"{self.public_url}/c/{token}"

@@ -201,9 +201,11 @@ SECRET_NAMES = frozenset(
 )
 """Words that mark a parameter as secret if its name contains one: `reset_token`, `inviteCode`, `X-Amz-Signature`."""
 
+SHORTEST_SECRET = 20
+"""Characters of the shortest value that can look random; decoding it makes none longer."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]{20,}")
-_WITH_MARKS = re.compile(r"[A-Za-z0-9_\-]{20,}")
+_LETTERS_AND_DIGITS = re.compile(rf"[A-Za-z0-9]{{{SHORTEST_SECRET},}}")
+_WITH_MARKS = re.compile(rf"[A-Za-z0-9_\-]{{{SHORTEST_SECRET},}}")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _KINDS = tuple(re.compile(kind) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
 _SEPARATOR = re.compile("[&;]")
@@ -226,7 +228,8 @@ def _is_secret(part: str) -> bool:
     name, equals, value = part.partition("=")
     if equals and value and not SECRET_NAMES.isdisjoint(_words(unquote_plus(name))):
         return True
-    return _looks_random(unquote_plus(value if equals else part))
+    text = value if equals else part
+    return len(text) >= SHORTEST_SECRET and _looks_random(unquote_plus(text))
 
 
 def _words(name: str) -> list[str]:
