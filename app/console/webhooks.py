@@ -199,10 +199,13 @@ def read_delivery(session: Session, issuer: str, webhook: Webhook, attempt: Webh
 # (docs/console-contents.md#webhooks).
 
 
-def lists_of_form(session: Session, account_id: int, ids: Sequence[str], text: str) -> Sequence[int] | None:
+def lists_of_form(
+    session: Session, account_id: int, ids: Sequence[str], text: str, kept: Sequence[int] = ()
+) -> Sequence[int] | None:
     """The ids of the lists that are chosen, and of those of which each line of the text has the name or the id; None
-    for none. Raises `invalid_id`."""
-    present = {offer.id for offer in chosen(session, List, account_id, [id_ for id_ in map(id_in, ids) if id_])}
+    for none. One that was chosen before may be deleted: `kept`. Raises `invalid_id`."""
+    numbers = [id_ for id_ in map(id_in, ids) if id_]
+    present = {offer.id for offer in chosen(session, List, account_id, numbers)} | {*numbers} & {*kept}
     absent = next((id_ for id_ in ids if id_in(id_) not in present), None)
     if absent is not None:
         raise ServiceError("invalid_id", field="list", detail=f"the account has no list {absent!r}")

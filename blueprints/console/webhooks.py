@@ -153,9 +153,8 @@ def replay(transaction: Transaction, webhook_id: str) -> Done:
 def choose(transaction: Transaction, webhook_id: str) -> Done:
     """Sets what a webhook receives to the events and lists of the form, from now on; all, where it names none."""
     webhook = _webhook(transaction, webhook_id)
-    choose_events(
-        transaction, webhook, request.form.getlist("event") or None, _chosen_lists(transaction, webhook.account_id)
-    )
+    lists = _chosen_lists(transaction, webhook.account_id, webhook.chosen_lists or ())
+    choose_events(transaction, webhook, request.form.getlist("event") or None, lists)
     return Done(_path(webhook_id), "The webhook was saved.")
 
 
@@ -216,8 +215,8 @@ def _choice(session: ReadSession, account_id: int, chosen_lists: Sequence[Offer]
     return {"event_names": EVENT_NAMES, "lists": lists, "most_offered": MAX_OFFERED}
 
 
-def _chosen_lists(transaction: Transaction, account_id: int) -> Sequence[int] | None:
-    return lists_of_form(transaction, account_id, request.form.getlist("list_id"), request.form.get("lists", ""))
+def _chosen_lists(transaction: Transaction, account_id: int, kept: Sequence[int] = ()) -> Sequence[int] | None:
+    return lists_of_form(transaction, account_id, request.form.getlist("list_id"), request.form.get("lists", ""), kept)
 
 
 def _with_secret(webhook: Webhook, key_id: str, secret: str) -> Response:

@@ -15,9 +15,11 @@ from sqlalchemy import select
 from werkzeug.test import TestResponse
 
 from app.clock import now, this_second, timestamp
+from app.contacts.delete import delete_list
 from app.db.models import AuditEntry, Event, Webhook, WebhookAttempt, WebhookSecret
 from app.events.webhooks import find_webhook, list_secrets
 from app.http.context import EXTENSION
+from app.lists.find import get_list
 from app.network_checks.run import NetworkChecker
 from app.settings import Settings
 from tests.support.apps import app_with
@@ -180,6 +182,22 @@ def test_the_choice_is_changed_and_a_webhook_deleted(tenant: Tenant) -> None:
     assert browser.confirm(f"{path}/delete").headers["Location"] == PATH
     assert browser.get(path).status_code == 404
     assert acts(tenant) == ["webhook.updated", "webhook.updated", "webhook.deleted"]
+
+
+def test_a_choice_keeps_a_list_that_was_deleted_until_its_box_is_cleared(tenant: Tenant) -> None:
+    webhook_id, browser = add_webhook(tenant), linked(tenant)
+    path, gone, other = f"{PATH}/{webhook_id}", tenant.add_list(), tenant.add_list()
+    browser.post(f"{path}/choice", lists=f"{gone}\n{other}")
+    with tenant.services.database.write() as transaction:
+        delete_list(transaction, get_list(transaction, tenant.id, gone))
+    assert f"{gone} (deleted)" in browser.get(path).text
+    answer = browser.post(f"{path}/choice", event="recipient.bounced", list_id=[str(gone), str(other)])
+    assert answer.status_code == 303
+    chosen = find(tenant, webhook_id)
+    assert (chosen.chosen_events, chosen.chosen_lists) == (["recipient.bounced"], [gone, other])
+    assert browser.post(f"{path}/choice", list_id=str(other)).status_code == 303
+    assert find(tenant, webhook_id).chosen_lists == [other]
+    assert browser.post(f"{path}/choice", list_id=str(gone)).status_code == 422
 
 
 def test_a_test_event_a_delivery_and_a_time_are_sent_again(tenant: Tenant) -> None:
