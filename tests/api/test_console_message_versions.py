@@ -198,7 +198,9 @@ def test_a_page_shows_so_many_lines_of_a_body(tenant: Tenant) -> None:
     page = signed_in(tenant).get(f"{PATH}/{message_id}/versions/2").text
     assert page.count('<tr class="removed">') == MAX_LINES
     assert page.count('<tr class="added">') == 0
-    assert f"messages difference {message_id} --version 2 --against 1" in unescape(page)
+    assert "This page does not show all differences.</p>" in page
+    page = operator(tenant.app).get(f"{PATH}/{message_id}/versions/2?account={tenant.id}").text
+    assert f"messages difference {message_id} --version 2 --against 1 --account {tenant.id}</code>" in unescape(page)
 
 
 def test_a_page_takes_as_many_statements_for_many_versions_as_for_one(
