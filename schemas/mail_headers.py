@@ -17,6 +17,9 @@ from app.content.mail_headers import (
 from app.names import CONTROL
 from schemas.base import Problem, problem
 
+MAX_TEXT_LENGTH = MAX_HEADER_LINE - len("X-A: ")
+"""Characters of the text of a field with the shortest name."""
+
 
 class MailHeaders(fields.Field[dict[str, str]]):
     """An object of names with the texts of the fields. One whose text is null is absent."""
@@ -27,7 +30,11 @@ class MailHeaders(fields.Field[dict[str, str]]):
         described = {
             "type": "object",
             "maxProperties": MAX_HEADERS,
-            "additionalProperties": {"type": ["string", "null"], "minLength": 1, "maxLength": MAX_HEADER_LINE},
+            "additionalProperties": {
+                "type": ["string", "null"],
+                "minLength": 1,
+                "maxLength": MAX_TEXT_LENGTH,
+            },
         }
         super().__init__(allow_none=True, metadata={**described, **metadata})
 
@@ -43,7 +50,8 @@ class MailHeaders(fields.Field[dict[str, str]]):
                 fault = Problem("invalid_string", f"{attr}.{name} occurs twice: names of header fields have no case.")
             if fault is not None:
                 problems[name] = [fault]
-            seen.add(name.lower())
+            if text is not None:
+                seen.add(name.lower())
         if problems:
             raise ValidationError(problems)
         return {name: text.strip() for name, text in value.items() if text is not None}

@@ -96,6 +96,11 @@ ERRORS: dict[str, tuple[Any, str, str, str]] = {
 }
 
 
+def test_a_field_without_a_text_is_absent(sends: SendsApi) -> None:
+    sends.send(sends.email(headers={"X-A": None, "x-a": "b", "Importance": None}))
+    assert [send.headers for send in sends.rows(Send)] == [{"x-a": "b"}]
+
+
 @each("name", ERRORS)
 def test_what_is_wrong_is_refused(sends: SendsApi, name: str) -> None:
     headers, code, field, message = ERRORS[name]
