@@ -2,8 +2,8 @@
 
 The sends are gone through in the order of their ids, from a position that is kept: so a slice reads what it purges and
 nothing else, however many sends there are (docs/decisions/025-purging-by-sends.md). A send with a recipient that is not
-settled, or whose last outcome is younger than the retention, is passed and noted as delayed; it is looked at again when
-the retention has passed since then.
+settled is passed and noted as delayed, and so is, where content is purged, one whose last outcome is younger than the
+retention; it is looked at again when the retention has passed since then.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def _note(transaction: Transaction, task: Task, looked: _SliceRows, waiting: dic
     insert_rows(transaction, DelayedPurge, rows, {"account_id": task.account_id, "stage": task.stage})
 
 
-# Purging what is past its retention, in slices that no request waits for (docs/retention.md).
+# Purging what is past its retention: a slice with its position (docs/retention.md).
 
 TARGET_SECONDS = 0.02
 """Seconds that a slice is meant to take."""

@@ -15,7 +15,9 @@ from werkzeug.test import TestResponse
 
 from app.accounts.accounts import update_account
 from app.clock import now
+from app.contacts.delete import delete_list
 from app.db.models import Account, Contact, Unsubscriber
+from app.lists.find import get_list
 from app.tracking.feedback_channels import unsubscribe_link
 from tests.support.client import Client
 from tests.support.races import meanwhile
@@ -93,6 +95,17 @@ def test_a_message_without_a_list_unsubscribes_from_the_account(tenant: Tenant, 
     """The page names the account."""
     mobile = new_mobile()
     (recipient_id,) = rows.add_send([mobile], type="sms")
+    assert tenant.name in anon.get(path_of(tenant, recipient_id)).text
+    anon.request("POST", path_of(tenant, recipient_id))
+    assert entries(tenant) == [("mobile", mobile, None)]
+
+
+def test_a_message_whose_list_is_gone_unsubscribes_from_the_account(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """The person wishes no such messages any more; nothing else tells which ones these are."""
+    mobile, list_id = new_mobile(), rows.add_list()
+    (recipient_id,) = rows.add_send([mobile], type="sms", list_id=list_id)
+    with tenant.services.database.write() as transaction:
+        delete_list(transaction, get_list(transaction, tenant.id, list_id))
     assert tenant.name in anon.get(path_of(tenant, recipient_id)).text
     anon.request("POST", path_of(tenant, recipient_id))
     assert entries(tenant) == [("mobile", mobile, None)]

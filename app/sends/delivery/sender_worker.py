@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from email.header import decode_header, make_header
 from typing import Any, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,6 +20,7 @@ from app.db.database import Database
 from app.db.due import DueAccounts
 from app.db.models import CapturedMessage
 from app.db.queue import SEND_QUEUE
+from app.decoding import decode_words
 from app.inbox.magic import SIMULATED_BY_ANSWER, SIMULATION_DELAY, Magic, magic_of
 from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name
@@ -134,7 +134,7 @@ def _subject(mail: bytes) -> str:
     head = mail.partition(b"\r\n\r\n")[0].decode("utf-8", "replace")
     lines = head.replace("\r\n ", " ").split("\r\n")
     written = next((line.removeprefix("Subject: ") for line in lines if line.startswith("Subject: ")), "")
-    return str(make_header(decode_header(written)))
+    return decode_words(written)
 
 
 INITIAL_BATCH_SIZE = 100
