@@ -15,8 +15,10 @@ from sqlalchemy.orm import Session
 
 from app.accounts.auth import SCOPES, TOKEN_PREFIX, hash_token, new_token, token_hint
 from app.clock import now, this_second
-from app.db.models import ApiKey
+from app.db.lookup import find_by_name_or_id
+from app.db.models import ApiKey, List
 from app.errors import ServiceError
+from app.ids import shown_id
 from app.names import check_name
 
 TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43,200}}")
@@ -94,6 +96,13 @@ def rotate_key(session: Session, key: ApiKey, overlap: timedelta) -> tuple[ApiKe
     made, token = _stored(session, key.account_id, name, key.access_level, expires=key.expiry_time)
     made.list_id = key.list_id
     return made, token, end
+
+
+def set_smtp_list(session: Session, key: ApiKey, named: str | None) -> None:
+    """Sets the list of mails that are sent by SMTP with the key and name none: that with this name or id, or none.
+    Raises `ServiceError` (`invalid_id`) for a list that the account of the key does not have."""
+    row = None if named is None else find_by_name_or_id(session, List, key.account_id, named, "list")
+    key.list_id = None if row is None else shown_id(row.id)
 
 
 def former_secrets(session: Session, account_id: int, name: str) -> list[ApiKey]:

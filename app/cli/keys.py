@@ -10,13 +10,11 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import SCOPES
-from app.accounts.keys import find_key, issue_key, list_keys, restore_key, revoke_key, rotate_key
+from app.accounts.keys import find_key, issue_key, list_keys, restore_key, revoke_key, rotate_key, set_smtp_list
 from app.accounts.testing import refreshed_test_account
 from app.cli.base import CommandResult, Group, NamedItem, Row
-from app.cli.find_contacts import list_named
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey
-from app.ids import shown_id
 
 # Durations on the command line: `30m`, `12h`, `7d`, `2w`, `0`.
 
@@ -99,14 +97,9 @@ def create(
     """Create a key and show its token. The token is not shown again."""
     owner = refreshed_test_account(transaction, account) if test and account.test_of is None else account
     key, token = issue_key(transaction, owner.id, name, access_level)
-    _set_list(transaction, key, list_)
+    set_smtp_list(transaction, key, list_)
     marks = {"account": owner.name, "test": True} if owner.test_of is not None else {}
     return {"id": key.id, "name": key.name, "access_level": key.access_level, **marks, "token": token}
-
-
-def _set_list(transaction: Transaction, key: ApiKey, named: str | None) -> None:
-    """Raises `ServiceError` for a list that the account of the key does not have."""
-    key.list_id = None if named is None else shown_id(list_named(transaction, key.account_id, named).id)
 
 
 @group.writes("update", of=KEY)
@@ -116,7 +109,7 @@ def update(transaction: Transaction, key: ApiKey, list_: str | None, no_list: bo
     """Give a key another list for mails that are sent by SMTP."""
     if (list_ is None) != no_list:
         raise click.UsageError("give either --list or --no-list")
-    _set_list(transaction, key, list_)
+    set_smtp_list(transaction, key, list_)
     return _row(transaction, key)
 
 

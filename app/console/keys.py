@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import or_, select
+from sqlalchemy import String, cast, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.accounts.keys import issue_key
 from app.accounts.testing import refreshed_test_account
 from app.clock import now
 from app.db.database import Transaction
-from app.db.models import Account, ApiKey
+from app.db.models import Account, ApiKey, List
 from app.errors import ServiceError
 
 PATH = "/console/keys"
@@ -28,10 +28,11 @@ OVERLAPS = {
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """A key, and whether it is one of the test account."""
+    """A key, whether it is one of the test account, and the name of its list for mails that are sent by SMTP."""
 
     key: ApiKey
     is_test: bool
+    list_name: str | None
 
     @property
     def path(self) -> str:
@@ -60,10 +61,11 @@ class KeyState:
 
 def key_states(session: Session, account: Account) -> Sequence[KeyState]:
     """The keys of the account and of its test account: one statement."""
-    owner = select(ApiKey, Account.test_of).join(Account, Account.id == ApiKey.account_id)
-    keys = owner.where(or_(Account.id == account.id, Account.test_of == account.id))
+    owned = select(ApiKey, Account.test_of, func.coalesce(List.name, cast(List.id, String)))
+    owned = owned.join(Account, Account.id == ApiKey.account_id).outerjoin(List, List.id == ApiKey.list_id)
+    keys = owned.where(or_(Account.id == account.id, Account.test_of == account.id))
     rows = session.execute(keys.order_by(ApiKey.id.desc()).limit(MAX_KEYS))
-    return [KeyState(key, test_of is not None) for key, test_of in rows]
+    return [KeyState(key, test_of is not None, list_name) for key, test_of, list_name in rows]
 
 
 def find_key(session: Session, account_id: int | None, key_id: int) -> ApiKey:

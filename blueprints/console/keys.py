@@ -8,7 +8,7 @@ from flask import Response, request
 
 from app.accounts.accounts import update_account
 from app.accounts.auth import SCOPES
-from app.accounts.keys import restore_key, revoke_key, rotate_key
+from app.accounts.keys import restore_key, revoke_key, rotate_key, set_smtp_list
 from app.accounts.sessions import MANAGE
 from app.clock import timestamp
 from app.console.keys import OVERLAPS, PATH, create_key, find_key, key_states, overlap_of
@@ -25,7 +25,7 @@ from app.http.paths import path_id
 from blueprints.console.blueprint import blp
 
 KEY_COLUMNS = ("id", "name", "access_level", "token_hint", "creation_time", "last_used_time", "revoked_time")
-STATE_COLUMNS = ("is_test", "state", "end_time")
+STATE_COLUMNS = ("is_test", "state", "end_time", "list_name")
 
 
 @blp.shows("/keys", MANAGE)
@@ -45,6 +45,7 @@ def keys(error: ServiceError | None = None, **_parts: str) -> Response:
         overlaps=OVERLAPS,
         form=request.form,
         action=link(PATH),
+        takes_mail=services().settings.submission_listen is not None,
         of_networks=link(f"{PATH}/networks"),
         csv=link(f"{PATH}.csv"),
     )
@@ -89,6 +90,14 @@ def _check_own_network(networks: Sequence[str]) -> None:
     except ServiceError:
         detail = f"Your own address, {client_address()}, is in none of these networks. Nothing was saved."
         raise ServiceError("ip_restricted", detail=detail) from None
+
+
+@blp.changes("/keys/<key_id>/list", MANAGE, refused=keys)
+def choose_list(transaction: Transaction, key_id: str) -> Done:
+    """Gives a key the list of the form, by its name or id, for mails that are sent by SMTP; none, where it is empty."""
+    key = find_key(transaction, signed_in().account_id, path_id(key_id))
+    set_smtp_list(transaction, key, form_texts("list")["list"] or None)
+    return Done(link(PATH, [], key.account_id), f"The list of {key.name} was saved.")
 
 
 def _before_rotating(session: ReadSession, key_id: str) -> Question | None:

@@ -87,7 +87,7 @@ FILES = {
     "/inbox.csv": ("inbox.csv", "id captured_time type address sender subject blind_copy uuid"),
     "/keys.csv": (
         "keys.csv",
-        "is_test state end_time id name access_level token_hint creation_time last_used_time revoked_time",
+        "is_test state end_time list_name id name access_level token_hint creation_time last_used_time revoked_time",
     ),
     "/lists.csv": ("lists.csv", "id name contacts creation_time last_modified_time"),
     "/lists/<list_id>/contacts.csv": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 from sqlalchemy import select
@@ -13,8 +14,10 @@ from werkzeug.test import TestResponse
 from app.accounts.auth import find_principal
 from app.accounts.keys import key_with_token
 from app.clock import now, this_second
-from app.db.models import Account, ApiKey, AuditEntry
+from app.db.models import Account, ApiKey, AuditEntry, List
 from app.errors import ServiceError
+from app.settings import Settings
+from tests.support.apps import app_with
 from tests.support.browser import linked, operator, words
 from tests.support.tenants import Tenant, add_key, unique
 
@@ -50,6 +53,21 @@ def acts(tenant: Tenant) -> list[str]:
     with tenant.services.database.read() as session:
         criteria = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("key", "account"))
         return list(session.scalars(select(AuditEntry.action).where(*criteria).order_by(AuditEntry.id)))
+
+
+FORMS = ({"name": "Live", "level": "standard"}, {"name": "Test", "level": "standard", "test": "1"})
+"""A live key and a test key."""
+
+
+def list_name(tenant: Tenant, list_id: int) -> str:
+    with tenant.services.database.read() as session:
+        return str(session.get_one(List, list_id).name)
+
+
+def lists_of(tenant: Tenant, *keys: ApiKey) -> list[int | None]:
+    """The lists that the keys have now."""
+    with tenant.services.database.read() as session:
+        return [session.get_one(ApiKey, key.id).list_id for key in keys]
 
 
 def test_a_key_is_created_shown_once_and_revoked(tenant: Tenant) -> None:
@@ -140,6 +158,27 @@ def test_the_table_says_when_each_was_last_used(tenant: Tenant) -> None:
     (row,) = [fields for fields in named if fields["name"] == key_of(tenant, token).name]
     assert row["state"] == "valid"
     assert row["last_used_time"] == used.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_a_key_gets_a_list_for_mails_that_are_sent_by_smtp(settings: Settings, tenant: Tenant) -> None:
+    """By its name or id; the page has the column where the service takes such mail."""
+    list_id, test_list_id = tenant.add_list(name=unique("Customers")), tenant.add_list(name=unique("Testers"))
+    live, test = (key_of(tenant, shown_token(linked(tenant).post(PATH, **form))) for form in FORMS)
+    assert "List for SMTP" not in linked(tenant).get(PATH).text
+    with app_with(replace(settings, submission_listen=("127.0.0.1", 587))) as app:
+        browser = linked(replace(tenant, app=app))
+        for key, named in ((live, list_name(tenant, list_id)), (test, str(test_list_id))):
+            assert browser.post(f"{PATH}/{key.id}/list", list=named).headers["Location"] == PATH
+        page = browser.get(PATH)
+        for id_ in (list_id, test_list_id):
+            assert f'value="{list_name(tenant, id_)}"' in page.text
+        assert lists_of(tenant, live, test) == [list_id, test_list_id]
+        refused = browser.post(f"{PATH}/{live.id}/list", list="None such")
+        assert refused.status_code == 422
+        assert "the account has no list &#39;None such&#39;" in refused.text
+        assert browser.post(f"{PATH}/{live.id}/list", list="").status_code == 303
+        assert lists_of(tenant, live, test) == [None, test_list_id]
+    assert acts(tenant).count("key.updated") == 2, "the entry of a test key is that of the test account"
 
 
 def test_networks_are_allowed_but_not_so_that_one_shuts_oneself_out(tenant: Tenant) -> None:
