@@ -8,12 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from app.clock import now
-from app.db.models import Base, Recipient, RecipientStep
+from app.db.bulk import insert_rows
+from app.db.models import Base, QueueEntry, Recipient, RecipientStep
 from app.maintenance.figures import read_figures
 from app.maintenance.overview import read_put_off
+from app.maintenance.sweeps import SendQueueSweep
+from app.sends.delivery.claim import claim
+from app.sends.delivery.returning import ReturningMessages
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.plans import StatementRecorder, rows_read
@@ -80,6 +84,41 @@ def test_nothing_that_is_settled_is_read(installation: Alone) -> None:
     before = work(installation, recorded)
     assert sum(before.values()) > 10, "it is counted"
     add_settled(installation, SETTLED)
+    after = work(installation, recorded)
+    assert [statement for statement, number in after.items() if number > before[statement] + FEW] == []
+
+
+def looks_for_what_is_due(installation: Alone) -> dict[str, Any]:
+    """All that the scheduler and a sender read to find what is due."""
+    database = installation.services.database
+    returning = ReturningMessages(database)
+    with StatementRecorder(database.engine) as recorder:
+        with database.read() as session:
+            assert SendQueueSweep().finds_work(session)
+        returning.begin()
+        assert returning.queue_slices() == 0
+        with database.write() as transaction:
+            assert len(claim(transaction, "worker", size=1, after=0)) == 1
+            transaction.rollback()
+    return {statement: given for statement, given in recorder.statements.items() if statement.startswith("SELECT")}
+
+
+def add_scheduled(installation: Alone, count: int) -> None:
+    """Adds messages that are due tomorrow."""
+    add_settled(installation, count)
+    with installation.services.database.write() as transaction:
+        added = select(Recipient.id).order_by(Recipient.id.desc()).limit(count)
+        rows = [{"recipient_id": recipient_id} for recipient_id in transaction.scalars(added)]
+        later = now() + timedelta(days=1)
+        shared = {"state": "scheduled", "due_time": later, "ready_time": later, "priority": "normal", "type": "email"}
+        insert_rows(transaction, QueueEntry, rows, {**shared, "account_id": installation.tenant.id, "attempts": 0})
+
+
+def test_nothing_that_is_scheduled_is_read(installation: Alone) -> None:
+    """Neither by who looks for what is due, however many messages are scheduled (docs/scheduling.md)."""
+    recorded = {**statements(installation), **looks_for_what_is_due(installation)}
+    before = work(installation, recorded)
+    add_scheduled(installation, SETTLED)
     after = work(installation, recorded)
     assert [statement for statement, number in after.items() if number > before[statement] + FEW] == []
 
