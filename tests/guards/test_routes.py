@@ -109,6 +109,7 @@ CONSOLE = {
     ("POST", "/console/keys"): ("manage",),
     ("GET", "/console/keys.csv"): ("manage",),
     ("POST", "/console/keys/networks"): ("manage",),
+    ("POST", "/console/keys/<>/list"): ("manage",),
     ("POST", "/console/keys/<>/restore"): ("manage",),
     ("POST", "/console/keys/<>/revoke"): ("manage",),
     ("POST", "/console/keys/<>/rotate"): ("manage",),
