@@ -31,11 +31,10 @@ from app.sends.dry_run.dry_run import dry_run
 from schemas.base import NoAttributesSchema, load
 from schemas.dry_run import DryRunSchema
 from schemas.examples import CANCELLATION, SENDS
+from schemas.recipients import RecipientCollectionSchema, RecipientTimelineSchema
 from schemas.sends import (
     CancellationSchema,
     CancelledMessagesSchema,
-    RecipientCollectionSchema,
-    RecipientTimelineSchema,
     SendAnswerSchema,
     SendSchema,
     load_send,

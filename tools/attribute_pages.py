@@ -10,7 +10,8 @@ from marshmallow import Schema
 
 from app.sends.accept.draft import EMAIL_ONLY
 from schemas.groups import GroupSchema
-from schemas.sends import RecipientTimelineSchema, SendSchema
+from schemas.recipients import RecipientTimelineSchema
+from schemas.sends import SendSchema
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ("sending.md", "endpoints.md")
