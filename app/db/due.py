@@ -176,8 +176,11 @@ def _all_accounts(queue: Queue) -> PreparedStatement:
 
 
 def _first(queue: Queue, account_id: ColumnElement[int], priority: str) -> ScalarSelect[Any]:
+    """With this order PostgreSQL uses the index that begins with the account. For the least time alone it may take one
+    on the time, and read past the entries of all other accounts."""
     entry = aliased(queue.model)
-    return select(func.min(entry.due_time)).where(*queue.entries(entry, account_id, priority)).scalar_subquery()
+    first = select(entry.due_time).where(*queue.entries(entry, account_id, priority))
+    return first.order_by(entry.due_time, getattr(entry, queue.entry_id)).limit(1).scalar_subquery()
 
 
 def _waiting_accounts(queue: Queue) -> CTE:
