@@ -121,6 +121,7 @@ LOSE_NOTHING = {
     *("/stored-messages", "/suppressions", "/webhooks", "/webhooks/<webhook_id>/rotate", "/domains/<domain_id>/rotate"),
     # They save a form, which warns before it is left edited, and can be saved again. Messages keep their versions.
     *("/accounts/<account_id>", "/domains/<domain_id>/hosts", "/keys/networks", "/lists/<list_id>"),
+    "/keys/<key_id>/list",
     *("/lists/<list_id>/contacts/<contact_id>", "/stored-messages/<message_id>", "/webhooks/<webhook_id>/choice"),
     "/stored-messages/<message_id>/versions/<version_number>/restore",
     # They show or hand out something.

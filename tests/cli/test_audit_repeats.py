@@ -373,6 +373,9 @@ CONSOLE: dict[str, Callable[[World], Form]] = {
     ),
     "keys": console("keys", name="backend", level="standard"),
     "keys/networks": console("keys/networks", networks="192.0.2.0/24 10.0.0.0/8"),
+    "keys/<key_id>/list": row_form(
+        "keys/{}/list", KEY, CUSTOMERS, show="keys create other --level report", list="Customers"
+    ),
     "keys/<key_id>/restore": row_form("keys/{}/restore", KEY, "keys revoke backend", show="keys list"),
     "keys/<key_id>/revoke": row_form("keys/{}/revoke", KEY, show="keys create other --level report"),
     "lists": console("lists", name="Customers", field="email"),
