@@ -106,12 +106,28 @@ def attribute_options(command: Any) -> Any:
             default=None,
             help="Whether this is a system list. The API cannot change contacts of a system list.",
         ),
+        click.option(
+            "--offered/--not-offered",
+            default=None,
+            help="Whether recipients can choose the list on their preferences page.",
+        ),
+        click.option(
+            "--offered-name", metavar="NAME", help="Its name on the preferences page. Empty: the name of the list."
+        ),
+        click.option(
+            "--offered-description",
+            metavar="SENTENCE",
+            help="What the preferences page says of it. Empty: nothing.",
+        ),
     ):
         command = option(command)
     return command
 
 
-ROW_COLUMNS = ("name", "system", "allow_duplicates", "stop_words", "creation_time", "last_modified_time")
+ROW_COLUMNS = (
+    *("name", "system", "allow_duplicates", "stop_words", "offered", "offered_name", "offered_description"),
+    *("creation_time", "last_modified_time"),
+)
 
 
 def _row(row: List) -> Row:

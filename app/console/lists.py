@@ -17,7 +17,7 @@ from app.db.models import List
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.ids import existing, shown_id
-from app.lists.define import add_field, create_list, update_list
+from app.lists.define import LONGEST_OFFERED, add_field, create_list, update_list
 from app.lists.fields import ADDRESS_KEYS, ListSpec
 from app.lists.find import find_list, get_list
 from app.lists.read import LISTS, page_lists
@@ -61,19 +61,29 @@ MAX_CONTACTS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ListForm:
-    """What the form of a list says; a stop word is a line."""
+    """What the form of a list says; a stop word is a line. Empty texts of what recipients read are none."""
 
     name: str
     stop_words: str = ""
+    offered_name: str = ""
+    offered_description: str = ""
     allow_duplicates: bool = False
     system: bool = False
+    offered: bool = False
+
+    @classmethod
+    def of(cls, row: List) -> ListForm:
+        """The form as it is filled in for a list."""
+        texts = row.name or "", "\n".join(row.stop_words), row.offered_name or "", row.offered_description or ""
+        return cls(*texts, row.allow_duplicates, row.system, row.offered)
 
     @property
     def attributes(self) -> dict[str, Any]:
         """The attributes of the form, as the use cases take them."""
         words = [line.strip() for line in self.stop_words.splitlines() if line.strip()]
-        flags = {"allow_duplicates": self.allow_duplicates, "system": self.system}
-        return {"name": self.name, "stop_words": words, **flags}
+        flags = {"allow_duplicates": self.allow_duplicates, "system": self.system, "offered": self.offered}
+        texts = {name: getattr(self, name) or None for name in LONGEST_OFFERED}
+        return {"name": self.name, "stop_words": words, **flags, **texts}
 
 
 def add_list(transaction: Transaction, account_id: int, form: ListForm, types: Sequence[str]) -> List:

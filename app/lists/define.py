@@ -20,10 +20,15 @@ EMAIL, MOBILE = "Email", "Mobile Phone"
 CHOICE_TYPES = ("Dropdown", "Radio Buttons", "Checkbox")
 LONGEST_STOP_WORD = 50
 LONGEST_OPTION = 1000
+LONGEST_OFFERED = {"offered_name": 100, "offered_description": 500}
+"""Text of the preferences page -> its longest length in characters."""
+MAX_OFFERED_LISTS = 50
+"""Lists that an account offers: more do not fit a page on which a person chooses."""
 
 
 def create_list(session: Session, account_id: int, attributes: Mapping[str, Any]) -> List:
-    """Creates a list without fields. `attributes` are `name` (required), `system`, `allow_duplicates`, `stop_words`.
+    """Creates a list without fields. `attributes` are `name` (required), `system`, `allow_duplicates`, `stop_words`,
+    `offered`, `offered_name`, `offered_description`.
 
     Raises `ServiceError`: `conflict` if the name is taken, otherwise like `update_list`.
     """
@@ -31,6 +36,8 @@ def create_list(session: Session, account_id: int, attributes: Mapping[str, Any]
         raise ServiceError("required", field="name")
     _check_free(session, account_id, attributes["name"])
     _check(attributes)
+    if attributes.get("offered"):
+        _check_may_be_offered(session, account_id)
     moment = this_second()
     contact_list = List(account_id=account_id, creation_time=moment, last_modified_time=moment, **attributes)
     session.add(contact_list)
@@ -41,12 +48,15 @@ def create_list(session: Session, account_id: int, attributes: Mapping[str, Any]
 def update_list(session: Session, row: List, attributes: Mapping[str, Any]) -> bool:
     """Changes the attributes; returns whether any differed.
 
-    Raises `ServiceError`: `conflict` if the name is taken, or if duplicates are forbidden while there are some;
-    `not_empty`, `too_long` or `invalid_string` for the name or a stop word.
+    Raises `ServiceError`: `conflict` if the name is taken, if duplicates are forbidden while there are some, or if the
+    account offers as many lists as it may; `not_empty`, `too_long` or `invalid_string` for a name, a stop word or the
+    description.
     """
     if attributes.get("name", row.name) != row.name:
         _check_free(session, row.account_id, attributes["name"])
     _check(attributes)
+    if attributes.get("offered") and not row.offered:
+        _check_may_be_offered(session, row.account_id)
     uniqueness = row.allow_duplicates
     if not apply_changes(row, attributes):
         return False
@@ -134,6 +144,16 @@ def _check(attributes: Mapping[str, Any]) -> None:
         if not word.strip() or not word.isprintable() or len(word) > LONGEST_STOP_WORD:
             detail = f"a stop word has 1 to {LONGEST_STOP_WORD} printable characters"
             raise ServiceError("invalid_string", field=f"stop_words.{index}", detail=detail)
+    for field, longest in LONGEST_OFFERED.items():
+        if attributes.get(field) is not None:
+            check_name(attributes[field], field, longest)
+
+
+def _check_may_be_offered(session: Session, account_id: int) -> None:
+    offered = select(func.count()).select_from(List).where(List.account_id == account_id, List.offered)
+    if session.execute(offered).scalar_one() >= MAX_OFFERED_LISTS:
+        detail = f"the account already offers {MAX_OFFERED_LISTS} lists, which is the maximum"
+        raise ServiceError("conflict", field="offered", detail=detail)
 
 
 def _key(name: str, type_: str) -> str:

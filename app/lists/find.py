@@ -17,7 +17,11 @@ from app.db.public_ids import LIST_ID, has_id
 from app.ids import BIGGEST, existing, shown_id
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
 
-LIST_COLUMNS = tuple(column.label(f"list_{column.name}") for column in table_of(List).columns)
+OFFERED_COLUMNS = ("offered", "offered_name", "offered_description")
+"""What the preferences page alone reads."""
+LIST_COLUMNS = tuple(
+    column.label(f"list_{column.name}") for column in table_of(List).columns if column.name not in OFFERED_COLUMNS
+)
 FIELDS_OF_LIST = (
     select(
         json_rows(*(ListField.position, ListField.id, ListField.key, ListField.name, ListField.type, ListField.options))

@@ -29,7 +29,7 @@ from app.contacts.acts import record_list_export
 from app.contacts.cells import columns_of, flat
 from app.contacts.counts import number_of_contacts
 from app.db.database import ReadSession, Transaction
-from app.db.models import Account
+from app.db.models import Account, List
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.notices import Done
@@ -128,9 +128,9 @@ def _again(list_id: str) -> str:
 
 def list_form() -> ListForm:
     """What the form of a list says."""
-    text = form_texts("name", "stop_words")
-    flags = {name: request.form.get(name) == "1" for name in ("allow_duplicates", "system")}
-    return ListForm(text["name"], text["stop_words"], **flags)
+    text = form_texts("name", "stop_words", "offered_name", "offered_description")
+    flags = {name: request.form.get(name) == "1" for name in ("allow_duplicates", "system", "offered")}
+    return ListForm(text["name"], text["stop_words"], text["offered_name"], text["offered_description"], **flags)
 
 
 def list_of_path(session: ReadSession | Transaction, list_id: str) -> ListSpec:
@@ -177,7 +177,8 @@ def list_page(list_id: str, error: ServiceError | None = None, sent: str = "") -
             "columns": columns_of_table(contact_list),
             "state_of": state_of,
             "inputs": inputs_of(contact_list, None, new_contact),
-            "form": list_form() if sent == "list" else None,
+            "form": list_form() if sent == "list" else ListForm.of(session.get_one(List, contact_list.id)),
+            "is_list_refused": sent == "list",
             "new_contact": new_contact,
             "new_field": request.form if sent == "field" else None,
             "types": FIELD_TYPES,

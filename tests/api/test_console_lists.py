@@ -96,6 +96,23 @@ def test_who_came_by_a_link_creates_changes_and_deletes_a_list(tenant: Tenant) -
     assert acts(tenant)[-1][2] == {"contacts": 1}
 
 
+def test_a_list_is_offered_by_its_form(tenant: Tenant) -> None:
+    """The form shows what is stored, and clears what is left empty (docs/preferences.md#offering-a-list)."""
+    path, browser = f"{PATH}/{tenant.add_list('newsletter_2026')}", linked(tenant)
+    filled = {"name": "newsletter_2026", "offered": "1", "offered_name": " News ", "offered_description": "Monthly."}
+    assert browser.post(path, **filled).headers["Location"] == path
+    page = browser.get(path).text
+    assert 'name="offered" value="1" checked' in page
+    assert 'name="offered_name" value="News"' in page
+    assert 'name="offered_description" value="Monthly."' in page
+    refused = browser.post(path, **{**filled, "offered_name": "x" * 101})
+    assert (refused.status_code, "has more than 100 characters" in words(refused)) == (422, True)
+    browser.post(path, name="newsletter_2026")
+    row = stored(tenant, int(path.rpartition("/")[2]))
+    assert row is not None
+    assert (row.offered, row.offered_name, row.offered_description) == (False, None, None)
+
+
 BLANK: dict[str, Any] = {
     **{"last_modified_time": this_second(), "values": {}, "subscribed_email": True, "subscribed_mobile": True},
     **{"is_active": True, "double_opt_in": False},

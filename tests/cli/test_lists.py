@@ -89,6 +89,47 @@ def test_invalid_lists_and_fields_are_reported(cli: Cli, customers: int) -> None
     assert cli.refused(*add, "Size", "State", "--option", "S") == "a field of the type State has no options"
 
 
+def test_a_list_is_offered_with_a_name_and_a_sentence(cli: Cli) -> None:
+    """An empty text takes them away (docs/preferences.md#offering-a-list)."""
+    keys = ("offered", "offered_name", "offered_description")
+    made = cli.json("lists", "create", "newsletter_2026", "--offered", "--offered-name", "Newsletter")
+    assert [made[key] for key in keys] == [True, "Newsletter", None]
+    changed = cli.json("lists", "update", "newsletter_2026", "--offered-description", "Once a month: what is new.")
+    assert [changed[key] for key in keys] == [True, "Newsletter", "Once a month: what is new."]
+    assert cli.json("lists", "show", "newsletter_2026") == changed
+    ended = cli.json("lists", "update", "newsletter_2026", "--not-offered", "--offered-name", "")
+    assert [ended[key] for key in keys] == [False, None, "Once a month: what is new."]
+    plain = cli.json("lists", "create", "Plain")
+    assert [plain[key] for key in keys] == [False, None, None]
+
+
+@each(
+    ("option", "said"),
+    [
+        (("--offered-name", " "), "must not be empty"),
+        (("--offered-name", "x" * 101), "has more than 100 characters"),
+        (("--offered-name", "a\x1b[31mb"), "contains a control character"),
+        (("--offered-description", "x" * 501), "has more than 500 characters"),
+        (("--offered-description", "a\nb"), "contains a control character"),
+    ],
+)
+def test_the_texts_of_an_offered_list_are_bounded_lines(cli: Cli, option: tuple[str, str], said: str) -> None:
+    assert cli.refused("lists", "create", "Readers", *option).endswith(said)
+    assert cli.json("lists", "list") == []
+
+
+def test_an_account_offers_at_most_fifty_lists(cli: Cli, tenant: Tenant) -> None:
+    for number in range(50):
+        tenant.add_list(f"List {number}", offered=True)
+    said = "offered: the account already offers 50 lists, which is the maximum"
+    assert cli.refused("lists", "create", "Another", "--offered") == said
+    cli.text("lists", "create", "Another")
+    assert cli.refused("lists", "update", "Another", "--offered") == said
+    cli.text("lists", "update", "List 0", "--offered", "--offered-name", "The first")
+    cli.text("lists", "update", "List 1", "--not-offered")
+    cli.text("lists", "update", "Another", "--offered")
+
+
 def test_duplicates_cannot_be_forbidden_while_there_are_some(cli: Cli) -> None:
     cli.text("lists", "create", "Readers", "--field", "Email:Email", "--allow-duplicates")
     for _ in range(2):

@@ -246,7 +246,7 @@ COLUMNS_OF_ENTRIES = {
     "domains": "name verified_time trusted tracking_host return_path_host",
     "dkim_keys": "algorithm state",
     "sms_senders": "kind list_id messages_per_second note",
-    "lists": "name system allow_duplicates stop_words",
+    "lists": "name system allow_duplicates stop_words offered offered_name offered_description",
     "list_fields": "type options",
     "messages": "name type",
     "webhooks": "chosen_events chosen_lists",

@@ -18,6 +18,7 @@ class List(Timestamps, Base):
     __table_args__ = (
         Index("ix_lists_page", "account_id", "creation_time", "id"),
         partial_index("ix_lists_copy_of", "account_id", "copy_of", unique=True, where="copy_of IS NOT NULL"),
+        partial_index("ix_lists_offered", "account_id", "creation_time", "id", where="offered"),
         {"sqlite_autoincrement": True},
     )
 
@@ -29,6 +30,12 @@ class List(Timestamps, Base):
     stop_words: Mapped[list[Any]] = mapped_column(Json, default=list, info=IMPERSONAL)
     has_automations: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Whether automations listen to its triggers: without one, a change of contacts costs nothing more."""
+    offered: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether recipients can choose it on their preferences page (docs/preferences.md)."""
+    offered_name: Mapped[Impersonal | None]
+    """How that page calls it; null for its name."""
+    offered_description: Mapped[Impersonal | None]
+    """A sentence for that page."""
     copy_of: Mapped[BigInt | None]
     """In a test account: the list of the account that it is a copy of (docs/testing.md#copies)."""
 

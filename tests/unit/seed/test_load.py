@@ -67,6 +67,9 @@ def everything(name: str) -> dict[str, Any]:
         "lists": [
             customers(
                 stop_words=["STOP", "OPTOUT"],
+                offered=True,
+                offered_name="Our customers",
+                offered_description="News for customers.",
                 contacts=[
                     {
                         "email": "Ann@example.com",
@@ -141,6 +144,10 @@ def test_everything_in_the_file_is_created(services: Services, file: Path, name:
     assert [list_[1:] for list_ in lists] == [
         ("Customers", False, False, ["STOP", "OPTOUT"]),
         ("System", True, True, []),
+    ]
+    assert rows(services, List, name, "offered", "offered_name", "offered_description") == [
+        (True, "Our customers", "News for customers."),
+        (False, None, None),
     ]
     assert rows(services, SmsSender, name, "address", "kind", "list_id", "note") == [
         ("61400000001", "virtual_number", lists[0][0], None),
@@ -357,6 +364,18 @@ CONTACT = r"lists[0].contacts[1]"
         (
             {"lists": [{"name": "L", "stop_words": ["A", " "]}]},
             "lists[0].stop_words[1]: a stop word has 1 to 50 printable",
+        ),
+        (
+            {"lists": [{"name": "L", "offered": "yes"}]},
+            "lists[0].offered: must be true or false, not text",
+        ),
+        (
+            {"lists": [{"name": "L", "offered_name": ""}]},
+            "lists[0].offered_name: must not be empty",
+        ),
+        (
+            {"lists": [{"name": "L", "offered": True, "offered_description": "x" * 501}]},
+            "lists[0].offered_description: has more than 500 characters",
         ),
         (
             {"lists": [{"name": "L", "fields": [{"name": "Odd", "type": "No Such"}]}]},
