@@ -31,6 +31,7 @@ class Listener:
     """An automation that reacts to a trigger of a list, by its newest version."""
 
     automation_id: int
+    list_id: int
     version_id: int
     shifted_seconds: int
     paused_time: datetime | None
@@ -43,12 +44,14 @@ Entering = tuple[Listener, Sequence[int]]
 """A listener and the contacts that are to enter."""
 
 
-def find_listeners(session: Session, list_id: int, action: Action) -> list[Listener]:
-    """The automations that react to the action, paused ones included: their runs begin, and are held when due."""
+def find_listeners(session: Session, list_ids: Collection[int], action: Action) -> list[Listener]:
+    """The automations that react to the action in these lists, paused ones included: their runs begin, and are held
+    when due."""
     newest = and_(AutomationVersion.automation_id == Automation.id, AutomationVersion.number == Automation.version)
     statement = (
         select(
             Automation.id,
+            Automation.list_id,
             AutomationVersion.id.label("version_id"),
             Automation.shifted_seconds,
             Automation.paused_time,
@@ -56,23 +59,21 @@ def find_listeners(session: Session, list_id: int, action: Action) -> list[Liste
         )
         .join(AutomationVersion, newest)
         .join(Account, Account.id == Automation.account_id)
-        .where(Automation.list_id == list_id, Automation.action == action, Automation.state != "deleted")
+        .where(Automation.list_id.in_(list_ids), Automation.action == action, Automation.state != "deleted")
         .order_by(Automation.id)
     )
     rows = session.connection().execute(statement).all()
     versions = load_versions(session, [row.version_id for row in rows]) if rows else {}
     return [
         Listener(
-            *(row.id, row.version_id, row.shifted_seconds, row.paused_time, row.time_zone),
+            *(row.id, row.list_id, row.version_id, row.shifted_seconds, row.paused_time, row.time_zone),
             definition=versions[row.version_id].definition,
         )
         for row in rows
     ]
 
 
-def enter(
-    transaction: Transaction, account_id: int, list_id: int, entering: Collection[Entering], moment: datetime
-) -> None:
+def enter(transaction: Transaction, account_id: int, entering: Collection[Entering], moment: datetime) -> None:
     """Begins the runs of those contacts that may enter; at most three statements."""
     _give_up_places(transaction, entering, moment)
     count = sum(len(contact_ids) for _, contact_ids in entering)
@@ -85,7 +86,6 @@ def enter(
     ]
     shared = {
         "account_id": account_id,
-        "list_id": list_id,
         "trigger_time": moment,
         "state": "waiting",
         "due_time": moment,
@@ -101,6 +101,7 @@ def _row(run_id: int, listener: Listener, contact_id: int, moment: datetime) -> 
     return {
         "id": run_id,
         "automation_id": listener.automation_id,
+        "list_id": listener.list_id,
         "version_id": listener.version_id,
         "contact_id": contact_id,
         "entry_key": 0 if takes_place else run_id,

@@ -37,7 +37,12 @@ def restore_found(
 
 def restore_address(transaction: Transaction, account_id: int, address: NormalizedAddress) -> None:
     """The suppressions of an address that somebody names who is about to change them."""
-    if digests := find_digests(transaction, [address]):
+    restore_addresses(transaction, account_id, [address])
+
+
+def restore_addresses(transaction: Transaction, account_id: int, addresses: Collection[NormalizedAddress]) -> None:
+    """Like `restore_address`, of several."""
+    if digests := find_digests(transaction, addresses):
         _restore(transaction, account_id, digests)
 
 

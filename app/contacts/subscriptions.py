@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from sqlalchemy import (
     ColumnElement,
+    and_,
     delete,
     exists,
     or_,
@@ -150,17 +151,33 @@ def resubscribe_addresses(
     An address that resubscribes to one list stays unsubscribed from the others: if an account-wide entry is deleted,
     the other lists that have the address get their own entries. Returns the contacts whose flag became true.
     """
-    if not addresses:
+    return resubscribe_entries(transaction, account_id, [(address, list_id) for address in addresses], moment)
+
+
+def resubscribe_entries(
+    transaction: Transaction, account_id: int, entries: Collection[UnsubscriberEntry], moment: datetime
+) -> list[ContactKey]:
+    """Deletes entries of any lists like `resubscribe_addresses`, in as many statements as those of one; with an entry
+    for the whole account, all are for it."""
+    if not entries:
         return []
-    deleted: ColumnElement[bool] = Unsubscriber.list_id.is_(None)
-    if list_id is not None:
-        _keep_on_other_lists(transaction, account_id, list_id, addresses, moment)
-        deleted = or_(deleted, Unsubscriber.list_id == list_id)
+    addresses = list(dict.fromkeys(address for address, _ in entries))
+    addresses_by_list: dict[int, set[NormalizedAddress]] = {}
+    for address, list_id in entries:
+        if list_id is not None:
+            addresses_by_list.setdefault(list_id, set()).add(address)
+    if addresses_by_list:
+        _keep_on_other_lists(transaction, account_id, addresses, addresses_by_list, moment)
+    of_lists = (
+        and_(Unsubscriber.list_id == list_id, *([] if len(present) == len(addresses) else [entries_of(present)]))
+        for list_id, present in addresses_by_list.items()
+    )
+    deleted = or_(Unsubscriber.list_id.is_(None), *of_lists)
     transaction.execute(
         delete(Unsubscriber).where(Unsubscriber.account_id == account_id, entries_of(addresses), deleted),
         execution_options={"synchronize_session": False},
     )
-    lists = None if list_id is None else {list_id}
+    lists = addresses_by_list.keys() or None
     return _set_flags(transaction, account_id, lists, addresses, subscribed=True, moment=moment)
 
 
@@ -185,8 +202,14 @@ def delete_unsubscriber_entries(
 
 
 def _keep_on_other_lists(
-    transaction: Transaction, account_id: int, list_id: int, addresses: Collection[NormalizedAddress], moment: datetime
+    transaction: Transaction,
+    account_id: int,
+    addresses: Collection[NormalizedAddress],
+    resubscribed: Mapping[int, Collection[NormalizedAddress]],
+    moment: datetime,
 ) -> None:
+    """Gives the addresses with an account-wide entry entries of the lists that have them, without those of the lists
+    that they are `resubscribed` to."""
     addresses_by_list: dict[int, set[NormalizedAddress]] = {}
     is_wide: Callable[[AddressKind], ColumnElement[bool]] = partial(has_entry, condition=Unsubscriber.list_id.is_(None))
     if len(all_forms(address.key for address in addresses)) > len(addresses):
@@ -197,13 +220,13 @@ def _keep_on_other_lists(
             .distinct()
             .where(
                 Contact.account_id == account_id,
-                Contact.list_id != list_id,
                 in_json(ADDRESS_COLUMNS[kind], keys),
                 is_wide(kind),
             )
         )
-        for other, key in transaction.execute(statement):
-            addresses_by_list.setdefault(other, set()).add(normalize_address(kind, key))
+        for list_id, key in transaction.execute(statement):
+            if (address := normalize_address(kind, key)) not in resubscribed.get(list_id, ()):
+                addresses_by_list.setdefault(list_id, set()).add(address)
     rows = [
         {"account_id": account_id, "list_id": other, "kind": kind, "address": key, "creation_time": moment}
         for other, kept in addresses_by_list.items()

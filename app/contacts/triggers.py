@@ -21,24 +21,36 @@ from app.lists.fields import ListSpec
 
 FIRED_TRIGGERS_KEY = "fired triggers"
 
+ContactsOfList = tuple[ListSpec, Sequence[int]]
+"""A list and the ids of contacts in it."""
+
 
 def fire(transaction: Transaction, contact_list: ListSpec, action: Action, contact_ids: Sequence[int]) -> None:
     """Fires the triggers of the action for contacts of the list; at most seven statements, one without automations."""
-    fire_triggers(
-        transaction, contact_list.account_id, action, [(contact_list.id, contact_id) for contact_id in contact_ids]
-    )
-    if not contact_list.has_automations:
+    fire_in_lists(transaction, contact_list.account_id, action, [(contact_list, contact_ids)])
+
+
+def fire_in_lists(transaction: Transaction, account_id: int, action: Action, changed: Sequence[ContactsOfList]) -> None:
+    """Fires the triggers of the action for contacts of several lists of the account, in as many statements as those of
+    one list."""
+    fired = [(contact_list.id, contact_id) for contact_list, contact_ids in changed for contact_id in contact_ids]
+    fire_triggers(transaction, account_id, action, fired)
+    listened_to = [(contact_list, ids) for contact_list, ids in changed if contact_list.has_automations]
+    if not listened_to:
         return
-    new = _FiredTriggers.of(transaction).first_ones(action, contact_ids)
-    listeners = find_listeners(transaction, contact_list.id, action) if new else []
+    first_ones = _FiredTriggers.of(transaction).first_ones
+    new = {contact_list.id: (contact_list, first_ones(action, ids)) for contact_list, ids in listened_to}
+    new = {list_id: contacts_of_list for list_id, contacts_of_list in new.items() if contacts_of_list[1]}
+    listeners = find_listeners(transaction, new, action) if new else []
     if not listeners:
         return
     is_judged = any(listener.definition.entry.conditions for listener in listeners)
-    contacts = load_contact_rows(transaction, new) if is_judged else {}
-    entering = [(listener, _who_enter(listener, contact_list, new, contacts)) for listener in listeners]
+    judged = [contact_id for _, contact_ids in new.values() for contact_id in contact_ids]
+    contacts = load_contact_rows(transaction, judged) if is_judged else {}
+    entering = [(listener, _who_enter(listener, *new[listener.list_id], contacts)) for listener in listeners]
     present = [entrance for entrance in entering if entrance[1]]
     if present:
-        enter(transaction, contact_list.account_id, contact_list.id, present, now())
+        enter(transaction, account_id, present, now())
 
 
 def _who_enter(
