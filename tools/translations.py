@@ -22,7 +22,7 @@ from app.errors import TYPE_LEVEL
 from app.http.html_pages import CATALOGUE, FOLDER, LANGUAGES
 
 TEMPLATES = FOLDER.parent / "templates"
-RECIPIENT_TEMPLATES = ("recipient.html", "unsubscribe.html", "dead_link.html", "error.html")
+RECIPIENT_TEMPLATES = ("recipient.html", "unsubscribe.html", "preferences.html", "dead_link.html", "error.html")
 HEADER = "# Pages for recipients. `make translations` adds the texts; translators write theirs below each."
 TRANSLATORS = "the translators"
 FIXED_TIME = datetime(2026, 1, 1, tzinfo=UTC)

@@ -168,11 +168,11 @@ def resubscribe_entries(
             addresses_by_list.setdefault(list_id, set()).add(address)
     if addresses_by_list:
         _keep_on_other_lists(transaction, account_id, addresses, addresses_by_list, moment)
-    of_lists = (
+    entries_of_lists = (
         and_(Unsubscriber.list_id == list_id, *([] if len(present) == len(addresses) else [entries_of(present)]))
         for list_id, present in addresses_by_list.items()
     )
-    deleted = or_(Unsubscriber.list_id.is_(None), *of_lists)
+    deleted = or_(Unsubscriber.list_id.is_(None), *entries_of_lists)
     transaction.execute(
         delete(Unsubscriber).where(Unsubscriber.account_id == account_id, entries_of(addresses), deleted),
         execution_options={"synchronize_session": False},

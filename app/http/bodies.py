@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 from typing import Any
+from urllib.parse import parse_qsl
 
 import orjson
 from flask import request
@@ -37,6 +38,19 @@ def json_object() -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ServiceError("invalid_object", detail="The body must be a JSON object.")
     return value
+
+
+def form_fields(max_bytes: int, max_fields: int) -> list[tuple[str, str]]:
+    """The fields of a form, in their order; a body of another type has none that a form would have. Raises
+    `invalid_request` for a body that is compressed, too large or not whole, and `too_long` for too many fields."""
+    request.max_content_length = min(max_bytes, request.max_content_length or max_bytes)
+    check_encoding()
+    data = request.get_data()
+    _check_whole(data)
+    try:
+        return parse_qsl(data.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=max_fields)
+    except ValueError:
+        raise ServiceError("too_long", detail=f"The form has more than {max_fields} fields.") from None
 
 
 def json_value(data: bytes) -> Any:

@@ -56,7 +56,7 @@ def register(app: Flask) -> None:
     )
 
 
-PAGE_SEGMENTS = frozenset({"u", "c"})
+PAGE_SEGMENTS = frozenset({"u", "p", "c"})
 """First path segments of links in messages: a recipient who follows one gets a page, also for an error."""
 
 TEMPLATES = Path(__file__).parent.parent / "templates"

@@ -136,13 +136,16 @@ def as_recipient(row: Sequence[Any]) -> RecipientRow:
     return RecipientRow._make(row[: len(RecipientRow._fields)])
 
 
-def lock_recipient(transaction: Transaction, recipient_id: int) -> None:
+def lock_recipient(transaction: Transaction, recipient_id: int, *, account_id: int | None = None) -> None:
     """Locks the row until the end of the transaction: two reports at the same moment are written one after the other,
     and none at the same time as the outcome.
 
-    Rows may refer to it meanwhile: recovery appends to the timeline while it holds the queue entry.
+    Rows may refer to it meanwhile: recovery appends to the timeline while it holds the queue entry. A report does not
+    say whose recipient it is about; who knows names the account.
     """
     statement = select(Recipient.id).where(Recipient.id == recipient_id)
+    if account_id is not None:
+        statement = statement.where(Recipient.account_id == account_id)
     transaction.execute(statement.with_for_update(key_share=True))
 
 

@@ -36,7 +36,7 @@ class TimelineStep(enum.StrEnum):
     COMPLAINED = "complained"
     UNSUBSCRIBED = "unsubscribed"
     RESUBSCRIBED = "resubscribed"
-    """The recipient has taken back the unsubscribing."""
+    """The recipient has taken back the unsubscribing, or has chosen a list on the preferences page."""
 
     FORGOTTEN = "forgotten"
     """The person was forgotten: address, values, and the words and countries of this timeline are gone."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
 from app.accounts.accounts import Brand
@@ -38,6 +38,7 @@ from app.tracking.sender_hosts import NO_HOSTS, SenderHosts, settings_for
 from app.tracking.tokens import (
     MAX_TOKEN_LENGTH,
     OPEN_PURPOSE,
+    PREFERENCES_PURPOSE,
     SMS_RECEIPT_PURPOSE,
     UNSUBSCRIBE_PURPOSE,
     recipient_from_token,
@@ -83,9 +84,11 @@ def unsubscribe_link(settings: Settings, recipient_id: int) -> str:
     return f"{settings.public_url}/u/{recipient_token(settings.secret_key, UNSUBSCRIBE_PURPOSE, recipient_id)}"
 
 
-def find_unsubscribe_request(session: Session, secret_keys: SecretKeys, token: str) -> UnsubscribeRequest | None:
-    """The request of a link; None for an invalid link, or one whose recipient is deleted."""
-    recipient_id = recipient_from_token(secret_keys, UNSUBSCRIBE_PURPOSE, token)
+def find_unsubscribe_request(
+    session: Session, secret_keys: SecretKeys, token: str, purpose: str = UNSUBSCRIBE_PURPOSE
+) -> UnsubscribeRequest | None:
+    """The request of a link for this purpose; None for an invalid link, or one whose recipient is deleted."""
+    recipient_id = recipient_from_token(secret_keys, purpose, token)
     if recipient_id is None:
         return None
     row = session.execute(_select_recipient(recipient_id)).first()
@@ -133,20 +136,38 @@ def apply_unsubscribe(
 ) -> None:
     """Unsubscribes the address, and blocks it if a reason is given. The group counts each recipient once, however often
     the link is used."""
-    lock_subscriptions(transaction, request.account_id)
-    # Before the contacts are locked, in the same order as when writing an outcome that blocks the address.
-    lock_recipient(transaction, request.recipient_id)
+    lock_for_request(transaction, request)
     unsubscribe(
         *(transaction, request.account_id, request.kind, request.address, request.list_id),
         block_reason=block_reason,
         uuid=request.uuid,
     )
-    latest = _latest_step(transaction, request)
+    record_unsubscribed(transaction, request)
+
+
+def lock_for_request(transaction: Transaction, request: UnsubscribeRequest) -> None:
+    """Takes the locks that a change of subscriptions by the recipient needs."""
+    lock_subscriptions(transaction, request.account_id)
+    # Before the contacts are locked, in the same order as when writing an outcome that blocks the address.
+    lock_recipient(transaction, request.recipient_id, account_id=request.account_id)
+
+
+def record_unsubscribed(transaction: Transaction, request: UnsubscribeRequest) -> None:
+    """Adds the step, unless it is the latest of those that the recipient's links make, and counts the recipient in its
+    group at the first one."""
+    latest_step = _steps(request).with_only_columns(RecipientStep.step).scalar_subquery()
+    has_step = exists().where(*_link_steps(request, TimelineStep.UNSUBSCRIBED))
+    latest, was_counted = transaction.execute(select(latest_step, has_step)).one()
     if latest == TimelineStep.UNSUBSCRIBED:
         return
     moment = _add_step(transaction, request, TimelineStep.UNSUBSCRIBED)
-    if latest is None:
+    if not was_counted:
         count_in_group(transaction, request.account_id, request.group_id, moment, request.tags, unsubscribed=1)
+
+
+def record_resubscribed(transaction: Transaction, request: UnsubscribeRequest) -> None:
+    """Adds the step. The count of the group stays: it is of those who have unsubscribed."""
+    _add_step(transaction, request, TimelineStep.RESUBSCRIBED)
 
 
 def may_be_undone(session: Session, request: UnsubscribeRequest) -> bool:
@@ -167,29 +188,29 @@ def may_be_undone(session: Session, request: UnsubscribeRequest) -> bool:
 
 
 def undo_unsubscribe(transaction: Transaction, request: UnsubscribeRequest) -> bool:
-    """Subscribes the address again, if that `may_be_undone`; returns whether it was. The count of the group stays: it
-    is of those who have used the link."""
-    lock_subscriptions(transaction, request.account_id)
-    lock_recipient(transaction, request.recipient_id)
+    """Subscribes the address again, if that `may_be_undone`; returns whether it was."""
+    lock_for_request(transaction, request)
     if not may_be_undone(transaction, request):
         return False
     resubscribe(transaction, request.account_id, request.kind, request.address, request.list_id)
-    _add_step(transaction, request, TimelineStep.RESUBSCRIBED)
+    record_resubscribed(transaction, request)
     return True
 
 
-def _latest_step(session: Session, request: UnsubscribeRequest) -> str | None:
-    latest: str | None = session.scalar(_steps(request).with_only_columns(RecipientStep.step))
-    return latest
-
-
 def _steps(request: UnsubscribeRequest) -> Any:
-    """The newest step of the recipient that its link, or taking it back, has made."""
+    """The newest step of the recipient that its links, or taking it back, have made."""
     link_steps = select(RecipientStep.id).where(
-        RecipientStep.recipient_id == request.recipient_id,
-        RecipientStep.step.in_((TimelineStep.UNSUBSCRIBED, TimelineStep.RESUBSCRIBED)),
+        *_link_steps(request, TimelineStep.UNSUBSCRIBED, TimelineStep.RESUBSCRIBED)
     )
     return link_steps.order_by(RecipientStep.id.desc()).limit(1)
+
+
+def _link_steps(request: UnsubscribeRequest, *steps: TimelineStep) -> Sequence[ColumnElement[bool]]:
+    return (
+        RecipientStep.account_id == request.account_id,
+        RecipientStep.recipient_id == request.recipient_id,
+        RecipientStep.step.in_(steps),
+    )
 
 
 def _add_step(transaction: Transaction, request: UnsubscribeRequest, step: TimelineStep) -> datetime:
@@ -203,7 +224,7 @@ LinkIds = Mapping[tuple[str, str], int]
 
 NO_LINKS: LinkIds = {}
 
-SERVICE_PATHS = ("u", "o", "c")
+SERVICE_PATHS = ("u", "p", "o", "c")
 """First segments of this service's own links, which are not tracked: opting out is not a click."""
 
 _PIXEL = re.compile(
@@ -281,11 +302,21 @@ class FeedbackChannels(NamedTuple):
     return_path: str
     """The envelope sender, to which mail servers send reports."""
     instrumenter: Instrumenter
+    placeholder: str | None = None
+    """Replaces the tokens of links where they must not work."""
+
+    def preferences_link(self, recipient_id: int) -> str:
+        """The recipient's link to choose among lists. It is signed only where a message has it."""
+        public_url, secret_key = self.instrumenter
+        token = self.placeholder or recipient_token(secret_key, PREFERENCES_PURPOSE, recipient_id)
+        return f"{public_url}/p/{token}"
 
     def for_copy(self) -> FeedbackChannels:
-        """The channels of the blind copy: its unsubscribe link is invalid, and unsubscribes nobody."""
+        """The channels of the blind copy: its links to unsubscribe and to choose are invalid, and change nothing."""
         return self._replace(
-            unsubscribe_link=f"{self.instrumenter.public_url}/u/{COPY_PLACEHOLDER}", unsubscribe_address=None
+            unsubscribe_link=f"{self.instrumenter.public_url}/u/{COPY_PLACEHOLDER}",
+            unsubscribe_address=None,
+            placeholder=COPY_PLACEHOLDER,
         )
 
     def for_dry_run(self) -> FeedbackChannels:
@@ -296,6 +327,7 @@ class FeedbackChannels(NamedTuple):
             unsubscribe_link=f"{public_url}/u/{DRY_RUN_PLACEHOLDER}",
             unsubscribe_address=address and f"unsubscribe+{DRY_RUN_PLACEHOLDER}@{domain_of(address)}",
             instrumenter=Instrumenter(public_url, DRY_RUN_PLACEHOLDER),
+            placeholder=DRY_RUN_PLACEHOLDER,
         )
 
 

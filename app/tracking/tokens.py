@@ -27,6 +27,7 @@ from app.secret_keys import SecretKeys
 from app.settings import Settings
 
 UNSUBSCRIBE_PURPOSE = "unsubscribe"
+PREFERENCES_PURPOSE = "preferences"
 OPEN_PURPOSE = "open"
 CLICK_PURPOSE = "click"
 SMS_RECEIPT_PURPOSE = "sms receipt"

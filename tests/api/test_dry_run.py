@@ -145,8 +145,10 @@ def test_headers_are_those_of_the_mail(sends: SendsApi) -> None:
     assert "List-Unsubscribe" not in {header["name"] for header in only(sends, include_unsubscribed=True)["headers"]}
 
 
-def test_the_unsubscribe_link_of_a_dry_run_unsubscribes_nobody(sends: SendsApi) -> None:
-    link = only(sends, body_text="%%unsubscribe_link%%")["body_text"]
+@pytest.mark.parametrize("name", ["unsubscribe_link", "preferences_link"])
+def test_a_link_of_a_dry_run_changes_nothing_for_anybody(sends: SendsApi, name: str) -> None:
+    link = only(sends, body_text=f"%%{name}%%")["body_text"]
+    assert link == f"http://127.0.0.1:8000/{name[0]}/dry-run-00000000000"
     assert sends.tenant.api.get(link.removeprefix("http://127.0.0.1:8000")).status_code == 404
 
 

@@ -22,6 +22,8 @@ from tests.support.captured import capture
 from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, ids, invalid, not_found
 from tests.support.definitions import STANDARD, create
+from tests.support.preferences import PreferencesPage, preferences_path
+from tests.support.rows import Rows
 from tests.support.statements import StatementCounter
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
 
@@ -95,6 +97,7 @@ class Estate:
     run_id: int
     captured_id: int
     uuid: str
+    offered_id: int = 0
 
     def path(self, rule: str) -> str:
         """The rule filled with ids of this account, with a new contact each time, because some requests delete it."""
@@ -330,3 +333,22 @@ def test_an_sms_sender_of_another_account_is_refused(estate: Estate, neighbour: 
 def test_a_domain_of_another_account_is_refused(estate: Estate, neighbour: Estate) -> None:
     body = estate.send(from_address=f"hello@{neighbour.tenant.domain}")
     invalid(estate.tenant.api.post(SENDS, body), "invalid_from_address_domain", field="from_address")
+
+
+def test_a_preferences_link_reads_and_changes_its_own_account_only(estate: Estate, neighbour: Estate) -> None:
+    """The page shows no list of another account, and a form that names one is refused (docs/preferences.md)."""
+    for account in (estate, neighbour):
+        account.offered_id = account.tenant.add_list(f"Offered by {account.tenant.name}", offered=True)
+    email = new_email()
+    contact = neighbour.tenant.new_contact(neighbour.offered_id, email=email)
+    (recipient_id,) = Rows(estate.tenant.services, estate.tenant.id).add_send([email])
+    path = preferences_path(estate.tenant.services, recipient_id)
+    anon = Client(estate.tenant.app)
+    page = PreferencesPage.of(anon.get(path))
+    assert list(page.lists) == [f"Offered by {estate.tenant.name}"]
+    for name in ("was", "on"):
+        refused = anon.request("POST", path, data={name: f"email-{neighbour.offered_id}"})
+        assert (refused.status_code, neighbour.tenant.name in refused.text) == (422, False)
+    for button in ("email-off", "email-on"):
+        assert list(PreferencesPage.of(anon.request("POST", path, data={"all": button})).lists) == list(page.lists)
+    assert neighbour.tenant.api.get(contact["_links"]["self"]["href"]).get_json() == contact

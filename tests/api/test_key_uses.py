@@ -146,7 +146,7 @@ def test_the_logged_address_is_the_one_before_the_trusted_proxies(tenant: Tenant
     assert [line["client_address"] for line in log.lines()] == ["2001:db8::9", "127.0.0.1", None]
 
 
-@pytest.mark.parametrize("path", ["/o/x.gif", "/c/x", "/u/x"])
+@pytest.mark.parametrize("path", ["/o/x.gif", "/c/x", "/u/x", "/p/x"])
 def test_the_addresses_of_recipients_are_not_logged(tenant: Tenant, log: Log, path: str) -> None:
     Client(tenant.app).get(path, environ_overrides={"REMOTE_ADDR": "203.0.113.8"})
     (line,) = log.lines()

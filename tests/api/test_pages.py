@@ -13,12 +13,20 @@ from flask import Flask
 
 from app.settings import Settings
 from app.tracking.links import StoredLink, link_token
-from app.tracking.tokens import UNSUBSCRIBE_PURPOSE, recipient_token
+from app.tracking.tokens import PREFERENCES_PURPOSE, UNSUBSCRIBE_PURPOSE, recipient_token
 from tests.support.apps import app_with
 from tests.support.cases import each
 from tests.support.client import Client
 
-PAGES = ["/u/token", "/c/token", "/o/token.gif", "/docs/errors", "/docs/errors/not_found", "/docs/errors/nothing"]
+PAGES = [
+    "/u/token",
+    "/p/token",
+    "/c/token",
+    "/o/token.gif",
+    "/docs/errors",
+    "/docs/errors/not_found",
+    "/docs/errors/nothing",
+]
 
 
 @each("path", [*PAGES, "/healthz", "/docs/openapi.json", "/nowhere", "/u/a/b", "/inbound/sendgrid/x"])
@@ -33,7 +41,7 @@ def test_pages_forbid_scripts_and_referrers(anon: Client, method: str, path: str
     assert set(rules) == {"default-src", "frame-ancestors", "base-uri", "form-action", "style-src"}
 
 
-@each("path", ["/u/token", "/c/token", "/docs/errors", "/docs/errors/not_found"])
+@each("path", ["/u/token", "/p/token", "/c/token", "/docs/errors", "/docs/errors/not_found"])
 def test_the_policy_allows_the_style_of_a_page_and_no_page_has_a_script(anon: Client, path: str) -> None:
     answer = anon.get(path)
     assert answer.mimetype == "text/html"
@@ -58,12 +66,13 @@ def without_database(settings: Settings, tmp_path_factory: pytest.TempPathFactor
         yield application
 
 
-@each(("method", "page"), [("GET", "u"), ("POST", "u"), ("GET", "c")])
+@each(("method", "page"), [("GET", "u"), ("POST", "u"), ("GET", "p"), ("POST", "p"), ("GET", "c")])
 def test_with_the_database_down_a_person_gets_a_page(
     without_database: Flask, settings: Settings, method: str, page: str
 ) -> None:
     tokens = {
         "u": recipient_token(settings.secret_key, UNSUBSCRIBE_PURPOSE, 7),
+        "p": recipient_token(settings.secret_key, PREFERENCES_PURPOSE, 7),
         "c": link_token(settings.secret_key, StoredLink(7, 8)),
     }
     answer = Client(without_database).request(method, f"/{page}/{tokens[page]}")
@@ -75,7 +84,10 @@ def test_with_the_database_down_a_person_gets_a_page(
     assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
 
 
-@each(("method", "path"), [("PUT", "/u/token"), ("GET", "/u/a/b"), ("GET", "/c/"), ("GET", "/c")])
+@each(
+    ("method", "path"),
+    [("PUT", "/u/token"), ("GET", "/u/a/b"), ("PUT", "/p/token"), ("GET", "/p/a/b"), ("GET", "/c/"), ("GET", "/c")],
+)
 def test_a_damaged_link_gets_a_page(anon: Client, method: str, path: str) -> None:
     answer = anon.request(method, path)
     assert answer.status_code in (404, 405)

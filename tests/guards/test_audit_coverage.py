@@ -218,6 +218,7 @@ NOT_AUDITED_ROUTES = {
     "POST /v1/automations/validate": "stores nothing",
     "POST /u/<token>": "what a recipient does, which is in the timeline",
     "POST /u/<token>/undo": "what a recipient does, which is in the timeline",
+    "POST /p/<token>": "what a recipient does, which is in the timeline",
     "POST /inbound/<name>": "what a relay reports",
     "POST /inbound/<name>/<secret>": "what a relay reports",
 }

@@ -68,6 +68,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("accounts", "audit", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure"),
         *("lists", "network", "query", "recipients", "routing", "services", "tracking", "transports"),
     ),
+    "preferences": ("contacts", "db", "lists", "sends", "tracking"),
     "bulk_actions": ("audit", "db", "infrastructure", "query", "recipients", "sends", "services", "suppressions"),
     "runs": (
         *("audit", "automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients"),

@@ -34,7 +34,8 @@ PIECES = (
     *("%%first_name%%", "%%first_name**friend%%", "%%code%%", "%%nothing%%", "%%nothing**a & b%%", "%%email%%"),
     *("%%code:HAS%%", "%%code:ELSE%%", "%%code:END%%", "%%score:GREATERTHAN:5%%", "%%score:END%%", "%%score:FROBS:1%%"),
     *("%%first name%%", "%%", "<p>", "</p>", "&amp;", "é €", "😀", "\r\n", ".", " STOP ", "words of a text, "),
-    *("%%unsubscribe_link%%|", "%%attachment:a.txt%%|", "<img src='%%attachment:a.txt%%'>", "%%attachment:b.txt%%"),
+    *("%%unsubscribe_link%%|", "%%preferences_link%%|", "%%preferences_link:HAS%%", "%%preferences_link:END%%"),
+    *("%%attachment:a.txt%%|", "<img src='%%attachment:a.txt%%'>", "%%attachment:b.txt%%"),
     *("<a href='https://acme.example/?q=%%code%%'>link</a>", "%%is_active%% %%creation_time%%"),
 )
 GSM = {*"@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./:;<=>?¡ÄÖÑÜ§¿äöñüà^{}\\[~]|€", *ascii_letters, *digits}
@@ -49,7 +50,7 @@ SUBJECTS = st.lists(
 VALUES = st.sampled_from(["", "7", "3.50", "<b>Ann & co</b>", "x\r\ny", "Zoë", "%%code%%"])
 OWN = st.dictionaries(st.sampled_from(["first_name", "code", "score", "SCORE"]), VALUES, max_size=3)
 SHOWN_IN_THE_MAIL = ("From", "To", "Reply-To", "Subject", "List-Unsubscribe", "List-Unsubscribe-Post", "MIME-Version")
-TOKENS = re.compile(r"(?<=/u/)[\w-]+|(?<=unsubscribe\+)\w+|(?<=content_)\w+", re.ASCII)
+TOKENS = re.compile(r"(?<=/[up]/)[\w-]+|(?<=unsubscribe\+)\w+|(?<=content_)\w+", re.ASCII)
 
 
 def comparable(text: str | None) -> str | None:

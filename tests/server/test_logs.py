@@ -14,6 +14,7 @@ TOKEN = "s3cret-T0ken_of-a-message-0123456789"
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "MADEUP"]
 PATHS = [
     "/u/{}",
+    "/p/{}",
     "/c/{}",
     "/o/{}.gif",
     "/o/{}",

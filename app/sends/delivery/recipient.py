@@ -152,6 +152,8 @@ def render_part(name: str, limit: int, render: Render, values: WildcardValues, n
         raise MessageTooLarge(f"{name} has more than {limit} bytes once it is filled in") from None
 
 
+PREFERENCES_LINK = "preferences_link"
+"""The wildcard of the link on which a recipient chooses among lists (docs/preferences.md)."""
 MAX_NOTE = 2000
 
 
@@ -304,6 +306,12 @@ class CompiledMessage:
     def _text(self) -> Template | None:
         return self._template(self.send.body_text) if self.send.body_text is not None else None
 
+    @cached_property
+    def _has_preferences_link(self) -> bool:
+        """Whether a text names the wildcard: signing the link of each recipient would cost all other messages."""
+        texts = self.send.subject, self.send.body_html, self.send.body_text
+        return any(text is not None and PREFERENCES_LINK in text.lower() for text in texts)
+
     def _template(self, source: str) -> Template:
         return Template.literal(source) if self.send.literal else cached_template(source, self._zone)
 
@@ -441,11 +449,13 @@ class CompiledMessage:
         return OutboundSms(recipient.uuid, self.send.from_address, recipient.address, text, receipt_url)
 
     def _values(self, recipient: ClaimedRecipient, channels: FeedbackChannels) -> WildcardValues:
-        """The recipient's own, then the contact's (docs/personalisation.md#values), then the unsubscribe link."""
+        """The recipient's own, then the contact's (docs/personalisation.md#values), then the links to unsubscribe and
+        to choose among lists."""
         values_of_recipient = recipient_values(recipient.values, html_encoded=self.send.recipient_data_html_encoded)
-        return MergedValues(
-            values_of_recipient, self._contact_values(recipient), {"unsubscribe_link": channels.unsubscribe_link}
-        )
+        links = {"unsubscribe_link": channels.unsubscribe_link}
+        if self._has_preferences_link:
+            links[PREFERENCES_LINK] = channels.preferences_link(recipient.id)
+        return MergedValues(values_of_recipient, self._contact_values(recipient), links)
 
     def _contact_values(self, recipient: ClaimedRecipient) -> Mapping[str, object]:
         if recipient.contact is None:

@@ -20,10 +20,11 @@ from tests.support.tenants import Tenant, new_email
 from tests.unit.transports.mailserver import DROP, MailServer, ReceivedMail
 
 COPY = "archive@acme.example"
-LINKS = '<a href="https://a.example/x">x</a> <a href="%%unsubscribe_link%%">leave</a>'
+OWN = '<a href="%%unsubscribe_link%%">leave</a> <a href="%%preferences_link%%">choose</a>'
+LINKS = f'<a href="https://a.example/x">x</a> {OWN}'
 HTML = f"<html><body><p>Hi %%name%%</p>{LINKS}</body></html>"
-TEXT = "Hi %%name%%: https://a.example/y or leave: %%unsubscribe_link%%"
-OWN_LINK = re.compile(r"https?://[^\s\"<>]*/[uoc]/[^\s\"<>]+")
+TEXT = "Hi %%name%%: https://a.example/y or leave: %%unsubscribe_link%% or choose: %%preferences_link%%"
+OWN_LINK = re.compile(r"https?://[^\s\"<>]*(/[upoc]/[^\s\"<>]+)")
 TAKEN_MAIL = "250 2.0.0 queued"
 
 
@@ -55,15 +56,16 @@ def test_the_copy_has_the_text_of_the_mail_and_no_link_that_acts_for_the_recipie
     assert "https://a.example/y" in body(copy, "plain")
     assert "<img" not in body(copy, "html")
     links = OWN_LINK.findall(body(copy, "html") + body(copy, "plain"))
-    assert {link.rpartition("/u/")[2] for link in links} == {"copy"}
-    assert len(OWN_LINK.findall(body(mail, "html"))) == 3, "the mail has a pixel, a link and an unsubscribe link"
+    assert set(links) == {"/u/copy", "/p/copy"}
+    assert [link[:3] for link in OWN_LINK.findall(body(mail, "html"))] == ["/c/", "/u/", "/p/", "/o/"]
 
 
-def test_the_unsubscribe_link_of_a_copy_unsubscribes_nobody(
-    pair: tuple[ReceivedMail, ReceivedMail], tenant: Tenant, anon: Client
+@pytest.mark.parametrize("path", ["/u/copy", "/p/copy"])
+def test_a_link_of_a_copy_changes_nothing_for_anybody(
+    pair: tuple[ReceivedMail, ReceivedMail], tenant: Tenant, anon: Client, path: str
 ) -> None:
     """The page of the link says that the link does not work."""
-    assert (anon.get("/u/copy").status_code, anon.request("POST", "/u/copy").status_code) == (404, 404)
+    assert (anon.get(path).status_code, anon.request("POST", path).status_code) == (404, 404)
     (group,) = tenant.api.get("/v1/transactional-groups").get_json()["_embedded"]["transactional-groups"]
     assert (group["unsubscribed"], group["opened"], group["clicked"], group["delivered"]) == (0, 0, 0, 1)
 

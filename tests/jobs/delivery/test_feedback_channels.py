@@ -9,6 +9,7 @@ from app.services import Services
 from app.tracking.feedback_channels import unsubscribe_link
 from app.tracking.tokens import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed, body, parsed, texts
+from tests.support.preferences import preferences_path
 from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import MailServer
 
@@ -70,3 +71,36 @@ def test_a_body_may_contain_the_unsubscribe_link(
     assert body(mails["ann@example.com"], "html").strip() == f'<a href="{link}">Leave</a>'
     assert body(mails["bob@example.com"], "plain").strip() == "Leave: https://acme.example/bye"
     assert [text["text"] for text in texts(tmp_path / "sms")] == [f"Leave: {unsubscribe_link(worker.settings, carol)}"]
+
+
+def test_a_body_may_contain_the_preferences_link(
+    rows: Rows, worker: Services, mail_server: MailServer, tmp_path: Path
+) -> None:
+    """A value of the recipient with that name overrides it, and so does a list field."""
+    list_id = rows.add_list()
+    contact_id = rows.add_contact(list_id, "cid@example.com", values={"preferences_link": "https://acme.example/own"})
+    ann, *_ = rows.add_send(
+        [
+            "ann@example.com",
+            {"email": "bob@example.com", "values": {"preferences_link": "https://acme.example/mine"}},
+            {"email": "cid@example.com", "contact_id": contact_id},
+        ],
+        list_id=list_id,
+        subject="Choose",
+        body_text="%%preferences_link:HAS%%Choose: %%PREFERENCES_LINK%%%%preferences_link:END%%",
+        body_html='<a href="%%preferences_link%%">Choose</a>',
+    )
+    (carol,) = rows.add_send(["61411111111"], type="sms", body_text="Choose: %%preferences_link%%")
+    drain(worker)
+    base = worker.settings.public_url
+    links = {
+        "ann@example.com": f"{base}{preferences_path(worker, ann)}",
+        "bob@example.com": "https://acme.example/mine",
+        "cid@example.com": "https://acme.example/own",
+    }
+    mails = {mail.recipients[0]: parsed(mail.content) for mail in mail_server.mails}
+    assert {address: body(mail, "plain").strip() for address, mail in mails.items()} == {
+        address: f"Choose: {link}" for address, link in links.items()
+    }
+    assert body(mails["ann@example.com"], "html").strip() == f'<a href="{links["ann@example.com"]}">Choose</a>'
+    assert [text["text"] for text in texts(tmp_path / "sms")] == [f"Choose: {base}{preferences_path(worker, carol)}"]

@@ -152,11 +152,12 @@ def test_links_of_a_generated_text_part_count_as_links_of_a_text(inbox: Inbox, a
     assert inbox.recipient()["open_type"] == "text"
 
 
-def test_the_unsubscribe_link_is_not_tracked(inbox: Inbox) -> None:
-    """The unsubscribe link leads to its own page directly."""
-    markup, text = inbox.get(body_html='<a href="%%unsubscribe_link%%">out</a>', body_text="Out: %%unsubscribe_link%%")
-    assert re.search(r'href="http://[^/]+/u/[A-Za-z0-9_-]+"', markup)
-    assert re.search(r"Out: http://[^/]+/u/[A-Za-z0-9_-]+\s*$", text)
+@pytest.mark.parametrize("name", ["unsubscribe_link", "preferences_link"])
+def test_links_to_unsubscribe_and_to_choose_are_not_tracked(inbox: Inbox, name: str) -> None:
+    """They lead to their own pages directly."""
+    markup, text = inbox.get(body_html=f'<a href="%%{name}%%">out</a>', body_text=f"Out: %%{name}%%")
+    assert re.search(rf'href="http://[^/]+/{name[0]}/[A-Za-z0-9_-]+"', markup)
+    assert re.search(rf"Out: http://[^/]+/{name[0]}/[A-Za-z0-9_-]+\s*$", text)
 
 
 def test_only_emails_are_tracked(tenant: Tenant) -> None:
