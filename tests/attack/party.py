@@ -57,6 +57,7 @@ REBOUND = {
     )
 }
 """Names whose addresses are public when their webhooks are registered, and what they are at the delivery."""
+OWN_LINKS = "%%unsubscribe_link%% %%preferences_link%%"
 FIELDS = [
     {"name": "Email", "type": "Email"},
     {"name": "Mobile", "type": "Mobile Phone"},
@@ -109,7 +110,7 @@ def _small(name: str) -> dict[str, Any]:
 def _account(name: str, hooks: list[str]) -> dict[str, Any]:
     return {
         **_small(name),
-        "lists": [{"name": LIST.format(name), "fields": FIELDS}],
+        "lists": [{"name": LIST.format(name), "fields": FIELDS, "offered": True}],
         "sms_senders": [{"address": MOBILES[name], "kind": "virtual_number", "list": LIST.format(name)}],
         "messages": [
             {
@@ -118,8 +119,8 @@ def _account(name: str, hooks: list[str]) -> dict[str, Any]:
                 "subject": f"Subject of {name}",
                 "from_name": name,
                 "from_address": f"hello@{name}.example",
-                "body_text": f"Text of {name}, see https://{name}.example/ and %%unsubscribe_link%%",
-                "body_html": f'<p>HTML of {name}, <a href="https://{name}.example/">here</a> %%unsubscribe_link%%</p>',
+                "body_text": f"Text of {name}, see https://{name}.example/ and {OWN_LINKS}",
+                "body_html": f'<p>HTML of {name}, <a href="https://{name}.example/">here</a> {OWN_LINKS}</p>',
             }
         ],
         "automations": [

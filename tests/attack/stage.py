@@ -148,10 +148,11 @@ class Stage:
         token: str | None = None,
         *,
         body: Any = None,
+        form: Any = None,
         query: Any = None,
         headers: dict[str, str] | None = None,
     ) -> requests.Response:
-        """The answer to a request."""
+        """The answer to a request, with a body of JSON or the fields of a form."""
         sent = {"Authorization": f"Bearer {token}"} if token else {}
         if self.strict:
             sent["X-Forwarded-Proto"] = "https"
@@ -160,6 +161,7 @@ class Stage:
             self.base + path,
             params=query,
             json=body,
+            data=form,
             headers={**sent, **(headers or {})},
             allow_redirects=False,
             timeout=ENOUGH,

@@ -66,6 +66,7 @@ from tests.support.client import SENDS, Client
 from tests.support.filled import GROWING, fill
 from tests.support.mail_reports import complaint, delivery_failure
 from tests.support.plans import StatementRecorder, reads_index_alone, rows_read, scanned
+from tests.support.preferences import preferences_path
 from tests.support.prepared import migrated_file
 from tests.support.rows import Rows
 from tests.support.servers import migrated_database, short_folder
@@ -127,7 +128,7 @@ def full(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Full]:
         app = create_app(settings)
         tenant = new_tenant(app)
         other = new_tenant(app)
-        assert (tenant.id, tenant.add_list("Customers", FULL_FIELDS), tenant.add_message()) == (1, 1, 1)
+        assert (tenant.id, tenant.add_list("Customers", FULL_FIELDS, offered=True), tenant.add_message()) == (1, 1, 1)
         assert Rows(tenant.services, tenant.id).add_webhook() == 1
         assert add_automation(tenant.services, tenant.id, 1, AUTOMATION) == 1
         with tenant.services.database.engine.begin() as connection:
@@ -358,6 +359,10 @@ def send(full: Full) -> None:
     link = unsubscribe_link(full.services.settings, ROWS - 1).removeprefix(full.services.settings.public_url)
     assert anon.get(link).status_code == 200
     assert anon.request("POST", link).status_code == 200
+    link = preferences_path(full.services, ROWS - 2)
+    assert anon.get(link).status_code == 200
+    for button in ("email-off", "email-on", "mobile-off", "mobile-on"):
+        assert anon.request("POST", link, data={"all": button}).status_code == 200
 
 
 def uuids_of(answer: Any) -> list[str]:

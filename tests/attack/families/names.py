@@ -150,8 +150,9 @@ def links(on: Stage, attacker: MailTokens, victim: MailTokens) -> Iterator[Case]
                     answer = on.ask("GET", path, headers={"Host": named})
                     held = answer.status_code == 404 and "Location" not in answer.headers
                     yield case("links under hosts of others", held, f"{path} under {named}: {answer.status_code}")
-            answer = on.ask("GET", f"/u/{seen.links['u']}", headers={"Host": host})
-            yield case("links that work", answer.status_code == 200, f"unsubscribing under {host}")
+            for kind in ("u", "p"):
+                answer = on.ask("GET", f"/{kind}/{seen.links[kind]}", headers={"Host": host})
+                yield case("links that work", answer.status_code == 200, f"/{kind} under {host}")
     for host in (f"click.{on.attacker.domain}", f"127.0.0.1:{on.service.port}", "localhost", POISON):
         answer = on.ask("GET", f"/c/{attacker.links['c']}", headers={"Host": host})
         target = answer.headers.get("Location", "")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import jwt
@@ -21,6 +22,7 @@ from app.tracking.tokens import (
     BOUNCE_PURPOSE,
     CLICK_PURPOSE,
     OPEN_PURPOSE,
+    PREFERENCES_PURPOSE,
     SMS_RECEIPT_PURPOSE,
     UNSUBSCRIBE_PURPOSE,
     address_token,
@@ -34,9 +36,11 @@ from tests.attack.tally import Case, case
 from tests.support.servers import wait_until
 from tests.support.webhook_receiver import Hit
 
-LINK = re.compile(r"/([uco])/([A-Za-z0-9_-]+)")
+LINK = re.compile(r"/([upco])/([A-Za-z0-9_-]+)")
 OTHER_KEY = "another-key-of-another-installation-0123456789"
-PURPOSES = {"u": UNSUBSCRIBE_PURPOSE, "c": CLICK_PURPOSE, "o": OPEN_PURPOSE}
+PURPOSES = {"u": UNSUBSCRIBE_PURPOSE, "p": PREFERENCES_PURPOSE, "c": CLICK_PURPOSE, "o": OPEN_PURPOSE}
+FORMS = {"u": {"List-Unsubscribe": "One-Click"}, "p": {"all": "email-off"}}
+"""Kind of a link by which a recipient changes something -> what its page sends."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ def attack(on: Stage) -> Iterator[Case]:
     on.await_rest()
     before = rows_of_the_victim(on)
     yield from links(on, victim, attacker)
+    yield from choices(on, attacker)
     yield from receipts(on)
     yield from reports(on, victim)
     yield from hooks(on)
@@ -96,11 +101,31 @@ def links(on: Stage, victim: MailTokens, attacker: MailTokens) -> Iterator[Case]
         tokens += [recipient_token(OTHER_KEY, PURPOSES[kind], number) for number in range(1, 5)]
         tokens += [link_token(OTHER_KEY, InlineLink(1, "html_email", "https://evil.example/")) or ""]
         for other_token in tokens:
-            for method in ("GET", "POST") if kind == "u" else ("GET",):
-                answer = on.ask(method, f"/{kind}/{other_token}" + (".gif" if kind == "o" else ""))
+            for method in ("GET", "POST") if kind in FORMS else ("GET",):
+                path = f"/{kind}/{other_token}" + (".gif" if kind == "o" else "")
+                answer = on.ask(method, path, form=FORMS[kind] if method == "POST" else None)
                 held = "Location" not in answer.headers and (answer.status_code in (400, 404, 405) or kind == "o")
                 held = held and answer.status_code < 500 and on.victim.person not in answer.text
                 yield case("links", held, f"{method} /{kind}/{other_token}: {answer.status_code}")
+
+
+def choices(on: Stage, attacker: MailTokens) -> Iterator[Case]:
+    """The attacker's own preferences link, with lists of the victim and with forms that no page sends. Nothing of the
+    victim is shown, and its rows are compared at the end."""
+    path, number = f"/p/{attacker.links['p']}", on.victim.ids["list_id"]
+    ids = (number, -number, 0, 2**63 - 1, 2**63, f"0{number}", f"{number} OR 1=1", "%00", "*")
+    values = [f"{kind}-{list_id}" for kind in ("email", "mobile") for list_id in ids]
+    forms: list[tuple[Any, tuple[int, ...]]] = [({name: value}, (422,)) for value in values for name in ("on", "was")]
+    forms += [({"all": value}, (422,)) for value in ("", "on", "email", "all-off", f"email-{number}", "email-off\0")]
+    forms += [({"account": on.victim.name, "list_id": number, "address": on.victim.person}, (200,))]
+    forms += [("on=email-1&" * 500, (422,)), (f"on={'x' * 1_000_000}", (400,)), (b"\xff\x00=%ff%00&" * 100, (200,))]
+    for form, statuses in forms:
+        answer = on.ask("POST", path, form=form, headers={"Content-Type": "application/x-www-form-urlencoded"})
+        held = answer.status_code in statuses and on.victim.name not in answer.text
+        yield case("choices of others", held, f"{str(form)[:100]}: {answer.status_code}")
+    for method in ("PUT", "PATCH", "DELETE", "TRACE"):
+        answer = on.ask(method, path, form=FORMS["p"])
+        yield case("choices of others", answer.status_code == 405, f"{method}: {answer.status_code}")
 
 
 def receipts(on: Stage) -> Iterator[Case]:

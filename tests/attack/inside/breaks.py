@@ -70,6 +70,16 @@ def console_under_any_host(pages: Any) -> None:
     pages.is_console = pages.is_console_path
 
 
+@breaks("lists-of-anybody", "app.preferences.offered", family="tokens", shows="choices of others")
+def lists_of_anybody(offered: Any) -> None:
+    """Every account offers the lists of all accounts."""
+    offered_lists, select = offered.offered_lists, importlib.import_module("sqlalchemy").select
+    account_ids = select(offered.List.account_id).distinct()
+    offered.offered_lists = lambda session, _account_id: [
+        each for account_id in session.scalars(account_ids) for each in offered_lists(session, account_id)
+    ]
+
+
 @breaks("operators-everywhere", "app.accounts.sessions", family="names", shows="claims of numbers")
 def operators_everywhere(sessions: Any) -> None:
     """Who is signed in for an account may do what operators do."""
