@@ -181,6 +181,20 @@ def test_what_the_person_did_not_choose_is_not_lifted(tenant: Tenant, anon: Clie
     assert ("email", email, list_id) in entries(tenant)
 
 
+def test_a_forgotten_person_who_gets_a_message_again_is_unsubscribed_as_before(tenant: Tenant, anon: Client) -> None:
+    """What is kept under a digest counts as before (docs/privacy.md#what-is-kept), and the person may lift it."""
+    list_id, email = tenant.add_list("News", offered=True), new_email()
+    tenant.new_contact(list_id, email=email, subscribed={"email": False})
+    former_path = link_for(tenant, email)
+    forget = ("contacts", "forget", email, "--account", tenant.name, "--yes", "--no-compact")
+    assert tenant.app.test_cli_runner().invoke(args=[*forget]).exit_code == 0
+    check_page(anon.get(former_path), 404, DEAD)
+    path = link_for(tenant, email)
+    assert lists_on(anon, path) == {"News": {f"email-{list_id}": "off"}}
+    assert posted(anon, path, on=f"email-{list_id}") == {"News": {f"email-{list_id}": "on"}}
+    assert (entries(tenant), len(find(tenant, list_id))) == (set(), 1)
+
+
 def test_a_page_that_was_opened_before_undoes_nothing(tenant: Tenant, rows: Rows, anon: Client) -> None:
     list_id, other, email = tenant.add_list("News", offered=True), tenant.add_list("Offers", offered=True), new_email()
     tenant.new_contact(list_id, email=email)
