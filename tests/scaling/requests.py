@@ -18,10 +18,11 @@ from app.contacts.values import CLEANERS, InvalidValue
 from app.content.attachments import decode_strict, extension_fits, is_valid_name
 from app.errors import ServiceError
 from app.events.guarded_connection import split_url
-from app.http.bodies import MAX_VALUES, _has_more_values, json_value
+from app.http.bodies import MAX_VALUES, _has_more_values, form_fields, json_value
 from app.http.responses import query_pairs
 from app.http.server.request import ChunkedDecoder, MalformedChunked
 from app.lists.fields import FIELD_TYPES, FieldSpec, ListSpec, field_key
+from app.preferences.choose import read_choices
 from app.query.fields import Filter, FilterType, Resource
 from app.query.grammar import parse_collection
 from app.query.parameters import printable
@@ -37,6 +38,7 @@ from tests.scaling.reader import KIB, MIB, Reader
 
 REQUEST_LINE = 256 * KIB
 HEADER = 8 * KIB
+FORM = 16 * KIB
 LONGEST_VALUE = 10_000
 RESOURCE = Resource(
     "thing",
@@ -66,6 +68,11 @@ def refusing(read: Callable[[str], object]) -> Callable[[str], None]:
 def _queried(text: str) -> None:
     with APP.test_request_context("/", environ_overrides={"QUERY_STRING": text}):
         parse_collection(query_pairs(), RESOURCE)
+
+
+def _chosen(text: str) -> None:
+    with APP.test_request_context("/", method="POST", data=text):
+        read_choices(form_fields(8 * FORM, 8 * FORM))
 
 
 def _taken_apart(text: str) -> None:
@@ -108,6 +115,7 @@ IN_REQUESTS = (
     Reader("where a link leads", location_header, ("http://", "@", ":", "é", "%", " ", "a.", "[", "?"), 4 * KIB),
     Reader("a query", refusing(_queried), ("&", "=", "a", "%", "+", "STRING:ne=a&", ";", "id:in=", ","), REQUEST_LINE),
     *map(_filter, FilterType),
+    Reader("the form of a preferences page", refusing(_chosen), ("on=", "email-1", "&", "%", "+", "-", "was="), FORM),
     Reader("a body in chunks", _taken_apart, ("1\r\na\r\n", "1;a\r\n", "a", "\r\n", "\r", " ", "0\r\n"), 256 * KIB),
     Reader("a value as an answer repeats it", printable, ("a", "\0", "é"), REQUEST_LINE),
     Reader(
