@@ -18,7 +18,7 @@ from app.ids import BIGGEST, existing, shown_id
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
 
 OFFERED_COLUMNS = ("offered", "offered_name", "offered_description")
-"""Columns that a list spec does without: they are for the preferences page alone."""
+"""Columns that a list spec does without. They are for the preferences page alone."""
 LIST_COLUMNS = tuple(
     column.label(f"list_{column.name}") for column in table_of(List).columns if column.name not in OFFERED_COLUMNS
 )

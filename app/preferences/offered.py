@@ -1,24 +1,24 @@
-"""The lists that an account offers, as one person has them (docs/preferences.md#the-page). Four statements with that of
+"""The lists that an account offers, as one person has them (docs/preferences.md#the-page). Five statements with that of
 the link, whatever the number of lists."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import select
+from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, AccountAddress, AddressKind, NormalizedAddress, all_forms, normalize_address
-from app.contacts.subscriptions import ADDRESS_COLUMNS
+from app.contacts.subscriptions import ADDRESS_COLUMNS, UnsubscriberEntry
 from app.db.expressions import in_json
-from app.db.models import Contact, List
+from app.db.models import Contact, List, Recipient, Unsubscriber
 from app.ids import shown_id
 from app.lists.define import MAX_OFFERED_LISTS
 from app.lists.fields import ListSpec
 from app.lists.find import LIST_WITH_FIELDS_COLUMNS, list_of
-from app.sends.skipping import Suppressions, load_suppressions
+from app.sends.skipping import MESSAGE_TYPES, Suppressions, load_suppressions
 from app.tracking.feedback_channels import UnsubscribeRequest
 
 
@@ -31,7 +31,8 @@ class Channel:
     """Whether a contact of the list has the address."""
     is_unsubscribed: bool
     is_stopped: bool
-    """Whether the address is blocked or its contact is not active: the person cannot change that."""
+    """Whether the person cannot switch it on: the address is blocked, the contact is not active, or the address has
+    itself unsubscribed and is not that of the link."""
 
     @property
     def is_on(self) -> bool:
@@ -79,18 +80,61 @@ def with_channels(
     pairs = [(each, contacts.get(each.contact_list.id)) for each in offered]
     addresses_by_list = {each.id: _addresses(each.contact_list, contact, address) for each, contact in pairs}
     addresses = {address for addresses in addresses_by_list.values() for address in addresses}
-    suppressions = load_suppressions(session, [AccountAddress(request.account_id, *address) for address in addresses])
+    states = _States.load(session, request, addresses)
     return [
         replace(
             each,
             channels={
-                address.kind: _channel(each.contact_list, contact, address, suppressions)
+                address.kind: _channel(each.contact_list, contact, address, states)
                 for address in addresses_by_list[each.id]
             },
         )
         for each, contact in pairs
         if addresses_by_list[each.id]
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _States:
+    """What is known of addresses: their suppressions, and the other addresses that a message of the link's kind has
+    unsubscribed, each with the list or None."""
+
+    suppressions: Suppressions
+    kind: AddressKind
+    switched_off: Collection[UnsubscriberEntry]
+
+    @classmethod
+    def load(cls, session: Session, request: UnsubscribeRequest, addresses: Collection[NormalizedAddress]) -> _States:
+        """Two statements."""
+        account_id, others = request.account_id, [address for address in addresses if address.kind != request.kind]
+        suppressions = load_suppressions(session, [AccountAddress(account_id, *address) for address in addresses])
+        caused = and_(Recipient.account_id == Unsubscriber.account_id, Recipient.uuid == Unsubscriber.uuid)
+        entries = (
+            select(Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id)
+            .join(Recipient, caused)
+            .where(
+                Unsubscriber.account_id == account_id,
+                Unsubscriber.kind != request.kind,
+                in_json(Unsubscriber.address, all_forms(address.key for address in others)),
+                Recipient.type == MESSAGE_TYPES[request.kind],
+            )
+        )
+        rows = session.execute(entries)
+        switched_off = {(normalize_address(cast("AddressKind", kind), key), list_id) for kind, key, list_id in rows}
+        return cls(suppressions, request.kind, switched_off)
+
+    def has_entry(self, address: AccountAddress, list_id: int | None) -> bool:
+        """Whether the address is unsubscribed by that entry."""
+        return (address, list_id) in self.suppressions.unsubscribed
+
+    def may_be_lifted(self, address: NormalizedAddress, contact_list: ListSpec) -> bool:
+        """Whether who has the link may lift what unsubscribes the address: their own address any, another one only
+        what such a link has done."""
+        if address.kind == self.kind:
+            return True
+        account_address = AccountAddress(contact_list.account_id, *address)
+        present = [list_id for list_id in (contact_list.id, None) if self.has_entry(account_address, list_id)]
+        return bool(present) and all((address, list_id) in self.switched_off for list_id in present)
 
 
 def _contacts(
@@ -122,11 +166,13 @@ def _addresses(contact_list: ListSpec, contact: Any, address: NormalizedAddress)
     return [normalize_address(kind, text) for kind, text in texts.items() if text is not None]
 
 
-def _channel(contact_list: ListSpec, contact: Any, address: NormalizedAddress, suppressions: Suppressions) -> Channel:
+def _channel(contact_list: ListSpec, contact: Any, address: NormalizedAddress, states: _States) -> Channel:
     account_address = AccountAddress(contact_list.account_id, *address)
-    has_entry = any((account_address, list_id) in suppressions.unsubscribed for list_id in (contact_list.id, None))
-    is_blocked = account_address in suppressions.blocked
-    if contact is None:
-        return Channel(address, has_contact=False, is_unsubscribed=has_entry, is_stopped=is_blocked)
-    is_unsubscribed = has_entry or not getattr(contact, f"subscribed_{address.kind}")
-    return Channel(address, True, is_unsubscribed, is_stopped=is_blocked or not contact.is_active)
+    is_unsubscribed = any(states.has_entry(account_address, list_id) for list_id in (contact_list.id, None))
+    is_stopped = account_address in states.suppressions.blocked
+    if contact is not None:
+        is_unsubscribed = is_unsubscribed or not getattr(contact, f"subscribed_{address.kind}")
+        is_stopped = is_stopped or not contact.is_active
+    if is_unsubscribed and not is_stopped:
+        is_stopped = not states.may_be_lifted(address, contact_list)
+    return Channel(address, contact is not None, is_unsubscribed, is_stopped)

@@ -173,12 +173,37 @@ def test_what_the_person_did_not_choose_is_not_lifted(tenant: Tenant, anon: Clie
     before, path, box = contact(tenant, list_id, contact_id), link_for(tenant, email), f"email-{list_id}"
     answer = anon.get(path)
     assert PreferencesPage.of(answer).lists == {"News": {box: "stopped"}}
-    assert "You cannot switch this on here, because the sender no longer sends to this address." in answer.text
+    assert "You cannot switch this on here. Please contact the sender." in answer.text
     for form in ({"on": box}, {"all": "email-on"}):
         assert posted(anon, path, **form) == {"News": {box: "stopped"}}
     assert contact(tenant, list_id, contact_id) == before
     posted(anon, path, all="email-off")
     assert ("email", email, list_id) in entries(tenant)
+
+
+@pytest.mark.parametrize("cause", ["text message", "application", "whole account"])
+def test_what_the_other_address_chose_itself_is_not_lifted(tenant: Tenant, anon: Client, cause: str) -> None:
+    """Who has the mail need not have the telephone: they switch on again what the page of a mail has switched off, and
+    not what a stop word, a link in a text message, or the account has."""
+    list_id, email, mobile = tenant.add_list("News", offered=True), new_email(), new_mobile()
+    contact_id = tenant.new_contact(list_id, email=email, mobile=mobile)["id"]
+    path, box = link_for(tenant, email), f"mobile-{list_id}"
+    assert posted(anon, path, was=box)["News"][box] == "off"
+    assert posted(anon, link_for(tenant, email), on=box)["News"][box] == "on"
+    if cause == "text message":
+        assert posted(anon, link_for(tenant, mobile, "sms"), was=box)["News"][box] == "off"
+    elif cause == "application":
+        tenant.api.patch(f"/v1/lists/{list_id}/contacts/{contact_id}", {"subscribed": {"mobile": False}})
+    else:
+        posted(anon, path, was=box)
+        unsubscribe(tenant, mobile, kind="mobile")
+    before = entries(tenant)
+    assert lists_on(anon, path)["News"] == {f"email-{list_id}": "on", box: "stopped"}
+    for form in ({"on": box}, {"all": "mobile-on"}):
+        assert posted(anon, path, **form)["News"][box] == "stopped"
+    assert entries(tenant) == before
+    assert posted(anon, link_for(tenant, mobile, "sms"), on=box)["News"][box] == "on"
+    assert entries(tenant) == set()
 
 
 def test_a_forgotten_person_who_gets_a_message_again_is_unsubscribed_as_before(tenant: Tenant, anon: Client) -> None:
