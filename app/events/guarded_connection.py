@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NewType, Protocol
@@ -333,10 +333,26 @@ class _Exchange:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
-def fetch(url: str, trust: ssl.SSLContext, *, allow_private: bool = False) -> bytes:
-    """The document at the URL, of at most 64 KiB. No redirect is followed, and no address is reached that is not
-    public. Raises `FetchFailed`."""
-    exchange = _Exchange()
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server has answered: a body of at most 64 KiB."""
+
+    status: int
+    body: bytes
+
+
+def exchange(
+    url: str,
+    trust: ssl.SSLContext,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: str | None = None,
+    allow_private: bool = False,
+) -> Answer:
+    """Sends one request. No redirect is followed, and no proxy of the environment is used; unless `allow_private`, no
+    address is reached that is not public. Raises `FetchFailed`."""
+    watched = _Exchange()
     try:
         target = read_target(url, allow_private=allow_private)
         pool = guarded_pool(
@@ -344,14 +360,30 @@ def fetch(url: str, trust: ssl.SSLContext, *, allow_private: bool = False) -> by
             trust,
             connect_timeout=CONNECT_TIMEOUT,
             read_timeout=READ_TIMEOUT,
-            on_request=exchange.begins,
+            on_request=watched.begins,
         )
-        with contextlib.closing(pool), _watchdog.cut_after(exchange, TOTAL_TIMEOUT):
-            response = pool.urlopen("GET", target.path, redirect=False, preload_content=False, decode_content=False)
+        with contextlib.closing(pool), _watchdog.cut_after(watched, TOTAL_TIMEOUT):
+            response = pool.urlopen(
+                method,
+                target.path,
+                body=body,
+                headers=dict(headers or {}),
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            )
             with contextlib.closing(response):
-                body = response.read(MAX_BYTES + 1)
+                received = response.read(MAX_BYTES + 1)
     except (ConnectionFailed, HTTPError, OSError, ValueError) as error:
         raise FetchFailed(f"{url}: {error}") from error
-    if response.status != 200 or len(body) > MAX_BYTES:
-        raise FetchFailed(f"{url}: status {response.status}, {len(body)} bytes")
-    return body
+    if len(received) > MAX_BYTES:
+        raise FetchFailed(f"{url}: status {response.status}, {len(received)} bytes")
+    return Answer(response.status, received)
+
+
+def fetch(url: str, trust: ssl.SSLContext, *, allow_private: bool = False) -> bytes:
+    """The document at the URL, of at most 64 KiB, by `exchange`. Raises `FetchFailed`."""
+    answer = exchange(url, trust, allow_private=allow_private)
+    if answer.status != 200:
+        raise FetchFailed(f"{url}: status {answer.status}, {len(answer.body)} bytes")
+    return answer.body
