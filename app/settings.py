@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from app.distribution import default_data_dir
 from app.private_folder import UMASK, make_private
+from app.roles import RoleRule, parse_roles
 from app.secret_keys import LEAST_LENGTH, SecretKeys, all_keys, generated_key, parse_keys
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
@@ -222,6 +223,40 @@ def parse_secret(text: str) -> str:
     if not re.fullmatch(r"[!-~]{16,200}", text):
         raise ValueError("must have 16 to 200 visible ASCII characters")
     return text
+
+
+def parse_issuer(text: str) -> str:
+    """The issuer of an OpenID Connect provider, kept as it is written: tokens name it in the same way."""
+    parts = _split(text)
+    has_scheme = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    if not has_scheme or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError(
+            "must be the https URL of a provider such as https://id.example.com/realms/staff, without user and query; "
+            "http only on a loopback host"
+        )
+    return text
+
+
+def parse_visible(text: str) -> str:
+    """A text that another service has chosen."""
+    if not re.fullmatch(r"[!-~]{1,500}", text):
+        raise ValueError("must have 1 to 500 visible ASCII characters, without spaces")
+    return text
+
+
+def parse_name(text: str) -> str:
+    """A short text that people read."""
+    if not text.isprintable() or len(text) > 60:
+        raise ValueError("must be a text of at most 60 characters on one line")
+    return text
+
+
+def parse_scopes(text: str) -> str:
+    """Scopes of OpenID Connect, separated by spaces."""
+    scopes = text.split()
+    if "openid" not in scopes or not all(re.fullmatch(r"[!#-\[\]-~]{1,200}", scope) for scope in scopes):
+        raise ValueError("must be scopes separated by spaces, openid among them")
+    return " ".join(scopes)
 
 
 def parse_topics(text: str) -> tuple[str, ...]:
@@ -495,6 +530,46 @@ class Settings:
         parse_period,
         "`12h`",
     )
+    oidc_issuer: str = _setting(
+        "",
+        "issuer of the OpenID Connect provider by which people [sign in](sign-in.md) to the console, such as "
+        "`https://id.example.com/realms/staff`; needs `OIDC_CLIENT_ID` and `OIDC_ROLES`",
+        parse_issuer,
+        "off",
+    )
+    oidc_client_id: str = _setting("", "id of this service at that provider", parse_visible, "none")
+    oidc_client_secret: str = _secret("secret of this service at that provider", parse_visible, "none: a public client")
+    oidc_name: str = _setting(
+        "", "name of the provider on the button that signs in", parse_name, "host of `OIDC_ISSUER`"
+    )
+    oidc_scopes: str = _setting(
+        "openid profile email",
+        "scopes that the provider is asked for, separated by spaces; many give a [refresh token]"
+        "(sign-in.md#sessions) for `offline_access` alone",
+        parse_scopes,
+    )
+    oidc_role_claim: str = _setting(
+        "groups", "claim whose values give [roles](sign-in.md#roles), or a path to it with dots", parse_visible
+    )
+    oidc_roles: tuple[RoleRule, ...] = _setting(
+        (),
+        "which value of that claim gives which [role](sign-in.md#roles), separated by commas: "
+        "`admins=operator,shop=manager:Shop,audit=reader`",
+        parse_roles,
+        "none",
+    )
+    oidc_session: timedelta = _setting(
+        timedelta(hours=8),
+        "how long people stay signed in by the provider at most: a number of hours, days or weeks",
+        parse_period,
+        "`8h`",
+    )
+    oidc_only: bool = _setting(
+        False,
+        "people sign in by the provider [alone](sign-in.md#without-keys-and-links): no key and no link signs in to the "
+        "console",
+        parse_switch,
+    )
     rate_limit: Rate | None = _setting(
         Rate(6000, 60),
         "requests per key, to the API and to the console: `N/second`, `N/minute`, `N/hour` or `off`; an account may "
@@ -612,6 +687,11 @@ class Settings:
         )
 
     @property
+    def provider_name(self) -> str:
+        """What people call the provider of OpenID Connect."""
+        return self.oidc_name or urlsplit(self.oidc_issuer).hostname or ""
+
+    @property
     def secret_keys(self) -> SecretKeys:
         """SECRET_KEY, which signs and encrypts, and all that verify and decrypt besides."""
         return all_keys(self.data_dir, self.secret_key, self.secret_key_fallbacks)
@@ -698,6 +778,7 @@ def _completed(settings: Settings, explicit: Mapping[str, Any]) -> Settings:
         "log_format": explicit.get("log_format", "console" if sys.stderr.isatty() else "json"),
     }
     _check_submission(settings)
+    _check_sign_in(settings, public_url)
     if len(changes["secret_key"]) < LEAST_LENGTH:
         raise SettingsError(f"SECRET_KEY: must have {LEAST_LENGTH} characters or more")
     values = {setting.name: getattr(settings, setting.name) for setting in fields(Settings)}
@@ -713,6 +794,19 @@ def _check_submission(settings: Settings) -> None:
                 f"SUBMISSION_LISTEN={_bracketed(host)}:{port}: needs SUBMISSION_CERTIFICATE; without TLS, "
                 "applications log in on loopback addresses only"
             )
+
+
+def _check_sign_in(settings: Settings, public_url: str) -> None:
+    """A provider is asked about people only by a client that it knows, and sends them back over https."""
+    if not settings.oidc_issuer:
+        if settings.oidc_only:
+            raise SettingsError("OIDC_ONLY=on: needs OIDC_ISSUER; nobody could sign in")
+        return
+    for needed in ("oidc_client_id", "oidc_roles"):
+        if not getattr(settings, needed):
+            raise SettingsError(f"OIDC_ISSUER={settings.oidc_issuer}: needs {needed.upper()}")
+    if urlsplit(public_url).scheme != "https" and not _is_loopback_http(public_url):
+        raise SettingsError(f"OIDC_ISSUER={settings.oidc_issuer}: needs a PUBLIC_URL with https")
 
 
 def _make_folder(folder: Path) -> None:

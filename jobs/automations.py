@@ -11,17 +11,19 @@ from app.inbound.simulated import simulate_due
 from app.maintenance.audit_seals import seal_entries
 from app.network_checks.run import NetworkChecker
 from app.runs.work import advance_due
+from app.sign_in.run import SignInWorker
 from jobs.runtime import process_services
 
 
 def advance() -> None:
     """Advances the runs of automations that are due, for one time slice, carries out what magic addresses simulate
-    (docs/testing.md#magic-addresses), begins checks that wait for name servers (docs/console-contents.md#checks), and
-    makes slices of bulk actions (docs/console-messages.md#bulk-actions) and the seals of the audit log
-    (docs/audit.md#seals)."""
+    (docs/testing.md#magic-addresses), begins checks that wait for name servers (docs/console-contents.md#checks) and
+    questions to the provider of OpenID Connect (docs/sign-in.md#the-way), and makes slices of bulk actions
+    (docs/console-messages.md#bulk-actions) and the seals of the audit log (docs/audit.md#seals)."""
     seal_entries(process_services())
     simulate_due(process_services())
     network_checker().start()
+    sign_in_worker().start()
     run_due(process_services())
     advance_due(process_services(), _due_runs())
 
@@ -30,6 +32,12 @@ def advance() -> None:
 def network_checker() -> NetworkChecker:
     """The network checker of this process."""
     return NetworkChecker(process_services())
+
+
+@cache
+def sign_in_worker() -> SignInWorker:
+    """What asks the provider of OpenID Connect in this process."""
+    return SignInWorker(process_services())
 
 
 @cache

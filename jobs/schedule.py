@@ -26,6 +26,7 @@ from app.maintenance import sweeps
 from app.network_checks.run import has_due as has_due_checks
 from app.sends.queue_begin import publish_begin
 from app.services import Services
+from app.sign_in.due import has_due as has_due_sign_ins
 from jobs.runtime import process_services
 from jobs.stop import Stop
 
@@ -81,6 +82,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         simulations = sweeps.simulations_waiting(session)
         actions = has_due_actions(session)
         checks = has_due_checks(session)
+        sign_ins = has_due_sign_ins(session, services.settings)
         seals = has_unsealed(session)
     publish_begin(services.redis, queue.begin)
     if sends:
@@ -89,7 +91,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         services.wake_ups.wake(WEBHOOKS)
     if replies:
         services.wake_ups.wake(MAINTENANCE)
-    if has_runs or simulations or actions or checks or seals:
+    if has_runs or simulations or actions or checks or sign_ins or seals:
         services.wake_ups.wake(AUTOMATIONS)
 
 

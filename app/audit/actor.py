@@ -12,14 +12,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-ActorKind = Literal["key", "command", "service"]
+ActorKind = Literal["key", "command", "service", "person"]
 ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)
 MAX_NAME_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts: a key, a user of the command line, or the service itself.
+    """Who acts: a key, a user of the command line, the service itself, or a person who has signed in by OpenID Connect.
 
     `source` is the client's address or the host, `via` the command, or method and route. All that one command or
     request does has one `request_id`.
@@ -31,6 +31,12 @@ class Actor:
     via: str | None = None
     request_id: str | None = None
     key_id: int | None = None
+
+
+def name_of_person(person_id: int) -> str:
+    """What entries call somebody who has signed in by OpenID Connect: a number, which tells nothing once the person is
+    forgotten."""
+    return f"person {person_id}"
 
 
 def service_actor() -> Actor:

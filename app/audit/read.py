@@ -10,10 +10,10 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
-from app.audit.actor import ACTOR_KINDS, Actor, ActorKind
+from app.audit.actor import ACTOR_KINDS, Actor, ActorKind, name_of_person
 from app.audit.record import ACTIONS, OBJECTS
 from app.db.expressions import in_json
-from app.db.models import AuditEntry
+from app.db.models import AuditEntry, ConsolePerson
 from app.db.pages import pages_of
 from app.query import compile as compiled
 from app.query.conditions import Query
@@ -91,6 +91,17 @@ def acts_on_address(session: Session, account_id: int, digests: Sequence[str], l
 
 def _actor(entry: AuditEntry) -> Actor:
     return Actor(cast("ActorKind", entry.actor_kind), entry.actor, entry.source, entry.via, entry.request_id)
+
+
+def with_names_of_people(session: Session, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries, in which the present name of each person who has signed in by OpenID Connect stands before the
+    number (docs/audit.md#actors). Whoever is forgotten has only the number."""
+    actors = {item["actor"] for item in items if item.get("actor_kind") == "person"}
+    ids = [int(number) for actor in actors if (number := actor.rpartition(" ")[2]).isdecimal()]
+    people = select(ConsolePerson.id, ConsolePerson.name).where(in_json(ConsolePerson.id, ids))
+    names = {row.id: row.name for row in session.execute(people)} if ids else {}
+    labels = {name_of_person(id_): f"{name} ({name_of_person(id_)})" for id_, name in names.items() if name}
+    return [{**item, "actor": labels.get(item["actor"], item["actor"])} if "actor" in item else item for item in items]
 
 
 def last_entry(session: Session, action: str) -> AuditEntry | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 import orjson
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
 from app.addresses import normalize_address
-from app.audit.read import AUDIT_ENTRIES, entries_in_order
+from app.audit.read import AUDIT_ENTRIES, entries_in_order, with_names_of_people
 from app.audit.verify import NotedSeal, Verification, verify
 from app.cli.base import (
     CommandResult,
@@ -110,10 +111,13 @@ def list_(
     return _with_accounts(session, entries)
 
 
-def _with_accounts(session: Session, items: Sequence[Row]) -> list[Row]:
-    """The entries as they are shown, each with the present name of its account."""
+def _with_accounts(session: Session, items: Sequence[dict[str, Any]]) -> list[Row]:
+    """The entries as they are shown, each with the present names of its account and of the person who acted."""
     names = {account.id: account.name for account in all_accounts(session)}
-    return [{**without_links(item), "account": names.get(item.get("account_id", 0))} for item in items]
+    return [
+        {**without_links(item), "account": names.get(item.get("account_id", 0))}
+        for item in with_names_of_people(session, items)
+    ]
 
 
 def _print_entry(row: Row, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from werkzeug.exceptions import NotFound
 from app.accounts.auth import KeyUses, Principal, bearer_token, refuse_published
 from app.accounts.rate_limit import Allowance, Portions, count_request
 from app.accounts.sessions import BrowserSession
-from app.audit.actor import Actor, ActorKind, act_as, service_actor
+from app.audit.actor import Actor, act_as, service_actor
 from app.db import bounded_connection
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
@@ -112,8 +112,7 @@ def _actor() -> Actor:
     if principal is not None:
         return Actor("key", principal.key_name, **from_where, key_id=principal.key_id)
     if signed_in is not None:
-        kind: ActorKind = "command" if signed_in.key_id is None else "key"
-        return Actor(kind, signed_in.name, **from_where, key_id=signed_in.key_id)
+        return Actor(signed_in.actor_kind, signed_in.name, **from_where, key_id=signed_in.key_id)
     return service_actor()
 
 

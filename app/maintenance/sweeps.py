@@ -43,6 +43,7 @@ from app.db.models import (
     CapturedMessage,
     ConsoleLink,
     ConsoleSession,
+    ConsoleSignIn,
     ContactImport,
     DkimKey,
     DomainBackoff,
@@ -233,7 +234,7 @@ after the last refusal."""
 FIRST_DAY_MARGIN = timedelta(days=1)
 """Counts by hour are kept for one more day, so that those of the first day are complete."""
 NO_RETENTION = timedelta()
-"""Links and sessions of the console are of no use after their end."""
+"""Links, sessions and attempts to sign in are of no use after their end."""
 OVERDUE_AFTER = timedelta(hours=1)
 """Entries of the send queue that have been due for longer are checked."""
 MAY_ENTER_AGAIN = HAS_ENDED, AutomationRun.entry_key != literal_column("0", BigInteger)
@@ -337,6 +338,7 @@ def _clean(services: Services) -> None:
     _delete_older(services, RelayRefusal, RelayRefusal.last_time, BACKOFF_RETENTION)
     _delete_older(services, ConsoleLink, ConsoleLink.end_time, NO_RETENTION)
     _delete_older(services, ConsoleSession, ConsoleSession.end_time, NO_RETENTION)
+    _delete_older(services, ConsoleSignIn, ConsoleSignIn.end_time, NO_RETENTION)
     _delete_aged(services, AUDIT_ENTRIES)
     _delete_entries_without_recipient(services, known_begin(services.redis))
     if sends := history.delete_sends_before_history(services):

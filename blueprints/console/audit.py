@@ -12,14 +12,13 @@ from app.accounts.sessions import OPERATOR
 from app.audit.read import AUDIT_ENTRIES
 from app.audit.record import ACTIONS
 from app.console.accounts import names_of_accounts
-from app.console.audit import PATH, find_entry, text_filter
+from app.console.audit import PATH, find_entry, read_entries, text_filter
 from app.console.queries import SearchPage, SearchRequest
 from app.http.console.pages import page
 from app.http.console.searches import Search
 from app.http.context import services
 from app.http.paths import path_id
 from app.ids import id_in
-from app.query.reader import read_page
 from blueprints.console.blueprint import blp
 
 COLUMNS = (
@@ -30,7 +29,7 @@ COLUMNS = (
 
 def _find(search_request: SearchRequest) -> SearchPage:
     return search_request.read_page(
-        PATH, AUDIT_ENTRIES.resource, lambda session, _, query: read_page(session, AUDIT_ENTRIES, query)
+        PATH, AUDIT_ENTRIES.resource, lambda session, _, query: read_entries(session, query)
     )
 
 

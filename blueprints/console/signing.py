@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from flask import Response, g, request
 
 from app.accounts.auth import Principal, find_principal, refuse_published
@@ -33,12 +35,12 @@ def with_key() -> Response:
     count_attempt()
     try:
         key = _key(form_texts("key")["key"])
+        with services().database.write() as transaction:
+            token = start_with_key(transaction, key, services().settings.console_session)
+            acts_now(transaction, token)
     except ServiceError as error:
         return page("sign_in.html", status_of(error), next_path=next_path, reason=error.errors[0].developer_message)
-    with services().database.write() as transaction:
-        token = start_with_key(transaction, key, services().settings.console_session)
-        _acts_now(transaction, token)
-    return _with_session(token, next_path)
+    return with_session(token, next_path, services().settings.console_session)
 
 
 @blp.shows("/login/<token>", PUBLIC)
@@ -55,8 +57,8 @@ def with_link(token: str) -> Response:
     count_attempt()
     with services().database.write() as transaction:
         session_token = start_with_link(transaction, token, services().settings.console_session)
-        _acts_now(transaction, session_token)
-    return _with_session(session_token, HOME)
+        acts_now(transaction, session_token)
+    return with_session(session_token, HOME, services().settings.console_session)
 
 
 @blp.changes("/sign-out", "report.view", "operator")
@@ -89,13 +91,18 @@ def _key(token: str) -> Principal:
     return principal
 
 
-def _acts_now(transaction: Transaction, token: str) -> None:
-    """The audit log names who has just signed in."""
+def acts_now(transaction: Transaction, token: str) -> None:
+    """Makes who has just signed in the one whom the audit log names. Raises `permission_denied` where nobody signs in
+    so."""
     transaction.flush()
-    g.signed_in = find_session(transaction, token)
+    g.signed_in = session = find_session(transaction, token)
+    if session is None or not session.is_accepted(services().settings):
+        g.signed_in = None
+        raise ServiceError("permission_denied", detail=f"Sign in with {services().settings.provider_name} instead.")
 
 
-def _with_session(token: str, path: str) -> Response:
+def with_session(token: str, path: str, lifetime: timedelta) -> Response:
+    """Sends a browser that has signed in to the page, and has it keep the session."""
     response = goes_to(path)
-    set_session_token(response, token, services().settings.console_session)
+    set_session_token(response, token, lifetime)
     return response

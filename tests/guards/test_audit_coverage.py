@@ -65,6 +65,7 @@ NOT_AUDITED_TABLES = {
     ),
     **dict.fromkeys(("audit_entries", "audit_seals"), "the log itself"),
     **dict.fromkeys(("bulk_actions", "console_links", "console_sessions"), "recorded by their acts"),
+    **dict.fromkeys(("console_people", "console_sign_ins"), "recorded by the sessions that follow"),
 }
 
 CORE_WRITES = {
@@ -111,7 +112,7 @@ AUDITED_COMMANDS = {
         *("routes create", "routes update", "routes delete"),
     ),
     "test-account": ("refresh", "delete"),
-    "console": ("login", "sign-out"),
+    "console": ("login", "sign-out", "forget"),
     "secrets": ("rotate", "retire"),
     "db": ("upgrade", "downgrade"),
     "": ("init", "seed", "backup", "restore"),
@@ -133,7 +134,7 @@ NOT_AUDITED_COMMANDS = {
     ),
     "inbound kannel-url": "shows",
     **dict.fromkeys(("audit export", "audit verify"), "reads the log"),
-    "console sessions": "shows",
+    **dict.fromkeys(("console sessions", "console people", "console provider"), "shows"),
     "db compact": "removes nothing that anybody could still ask for",
     "db generate": "writes a file for developers",
     "reload": "runs other code; the log of the processes says so",
@@ -143,6 +144,7 @@ AUDITED_ROUTES = {
     "POST /console/sign-in",
     "POST /console/login/<token>",
     "POST /console/sign-out",
+    "POST /console/roles",
     "POST /console/accounts",
     "POST /console/accounts/<account_id>",
     "POST /console/accounts/<account_id>/refresh",
@@ -203,6 +205,7 @@ AUDITED_ROUTES = {
     "POST /v1/suppressions",
 }
 NOT_AUDITED_ROUTES = {
+    "POST /console/sign-in/provider": "leads to the provider; the session that follows is recorded",
     "POST /console/webhooks/<webhook_id>/check": "looks up again where its host leads",
     "POST /console/people/held": "shows numbers, and stores nothing",
     "POST /console/lists/<list_id>/import/preview": "stores nothing",

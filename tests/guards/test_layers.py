@@ -31,6 +31,7 @@ FOUNDATION = (
     "names",
     "plain_data",
     "private_folder",
+    "roles",
     "secret_keys",
     "settings",
 )
@@ -88,6 +89,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("recipients", "retention", "routing", "runs", "sends", "services", "tracking"),
     ),
     "network_checks": ("audit", "db", "events", "infrastructure", "maintenance", "services"),
+    "sign_in": ("accounts", "audit", "db", "events", "infrastructure", "services"),
     "privacy": (
         *(
             "audit",
@@ -137,7 +139,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "inbound",
         ),
         *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),
-        *("resources", "routing", "runs", "seed", "sends", "services", "suppressions", "transports"),
+        *("resources", "routing", "runs", "seed", "sends", "services", "sign_in", "suppressions", "transports"),
     ),
     "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),
@@ -179,6 +181,8 @@ AT_HOME = {
     "rq": ("app.infrastructure.redis_client", "jobs"),
     "gunicorn": ("app.http.server",),
     "opentelemetry": ("app.infrastructure.otel",),
+    "authlib": ("app.sign_in",),
+    "joserfc": ("app.sign_in",),
     "urllib3": ("app.events", "app.transports.sms.kannel"),
     "requests": ("app.events.guarded_connection",),
 }

@@ -153,6 +153,8 @@ CONSOLE = {
     ("POST", "/console/queues/pauses"): ("manage",),
     ("POST", "/console/queues/pauses/<>/end"): ("manage",),
     ("POST", "/console/queues/transports/<>"): ("operator",),
+    ("GET", "/console/roles"): ("report.view",),
+    ("POST", "/console/roles"): ("report.view",),
     ("POST", "/console/senders"): ("operator",),
     ("GET", "/console/senders.csv"): ("contact.view",),
     ("POST", "/console/senders/<>/delete"): ("manage",),

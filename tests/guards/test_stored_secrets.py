@@ -8,11 +8,13 @@ from app.maintenance.stored_secrets import encrypted_columns
 from tests.support.sources import sources
 
 ENCRYPTING = {
+    "app.accounts.sessions": "console_sessions.refresh_token",
     "app.accounts.signing_keys": "dkim_keys.private_key",
     "app.events.webhooks": "webhook_secrets.secret",
     "app.infrastructure.digests": "digest_key.key",
     "app.routing.transports": "transports.url",
     "app.sends.secret_values": "send_queue.secret_values",
+    "app.sign_in.attempts": "console_sign_ins.secret",
 }
 """Module -> the column into which it writes what it encrypts, which has the type `Encrypted`."""
 

@@ -13,7 +13,7 @@ from app.db.models.automations import (
 from app.db.models.base import Base, table_of
 from app.db.models.bulk_actions import BulkAction
 from app.db.models.captured import CapturedMessage
-from app.db.models.console import ConsoleLink, ConsoleSession
+from app.db.models.console import ConsoleLink, ConsolePerson, ConsoleSession, ConsoleSignIn
 from app.db.models.contacts import BlockedAddress, Contact, ContactImport, SoftBounces, Unsubscriber
 from app.db.models.groups import AutomationStepCount, ContactCount, Group, GroupCount, HourlyCount, TagCount
 from app.db.models.idempotency import IdempotencyRecord
@@ -52,7 +52,9 @@ __all__ = [
     "BulkAction",
     "CapturedMessage",
     "ConsoleLink",
+    "ConsolePerson",
     "ConsoleSession",
+    "ConsoleSignIn",
     "Contact",
     "ContactCount",
     "ContactImport",

@@ -60,6 +60,37 @@ def forget_session_token(response: Response) -> None:
     response.delete_cookie(_name(), path="/", secure=request.is_secure, httponly=True, samesite="Strict")
 
 
+# The cookie of an attempt to sign in by OpenID Connect (docs/sign-in.md#the-way). It is not strict: the provider leads
+# back from another site.
+
+
+def sign_in_token() -> str | None:
+    """The token of the attempt that this browser has begun, if any."""
+    return request.cookies.get(_sign_in_name()) or None
+
+
+def set_sign_in_token(response: Response, token: str, lifetime: timedelta) -> None:
+    """Has the browser keep the token of its attempt."""
+    response.set_cookie(
+        _sign_in_name(),
+        token,
+        max_age=int(lifetime.total_seconds()),
+        path="/",
+        secure=request.is_secure,
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+def forget_sign_in_token(response: Response) -> None:
+    """Has the browser forget its attempt."""
+    response.delete_cookie(_sign_in_name(), path="/", secure=request.is_secure, httponly=True, samesite="Lax")
+
+
+def _sign_in_name() -> str:
+    return f"{_name()}_sign_in"
+
+
 # Which requests come from the console's own pages (docs/console-security.md).
 #
 # The cookie is no proof: to `SameSite`, another port of the same host is the same site.
@@ -129,7 +160,9 @@ def _find_session() -> BrowserSession | None:
         return None
     with services().database.read() as session:
         browser_session = find_session(session, token)
-        if browser_session is not None and browser_session.is_operator:
+        if browser_session is None or not browser_session.is_accepted(services().settings):
+            return None
+        if browser_session.is_operator:
             g.chosen_account = _chosen_account(session)
         return browser_session
 

@@ -75,3 +75,89 @@ def test_retentions_under_their_former_names_are_read_unless_the_new_ones_are_se
     assert from_environment({**former, "RETAIN_LOGS": "2w"}).retain_logs == timedelta(days=14)
     expected = "RETENTION_DAYS=9d: must be a whole number; RETAIN_CAPTURED replaces this setting"
     assert refused(tmp_path, "RETENTION_DAYS", "9d") == expected
+
+
+PROVIDER = {"OIDC_ISSUER": "https://id.example", "OIDC_CLIENT_ID": "tms", "OIDC_ROLES": "admins=operator"}
+A_URL = (
+    "must be the https URL of a provider such as https://id.example.com/realms/staff, without user and query; "
+    "http only on a loopback host"
+)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("id.example.com", "http://id.example.com", "ftp://id.example.com", "https://", "https://u:p@id.example"),
+        *("https://id.example?x=1", "https://id.example#x", "http://127.0.0.1.example"),
+    ],
+)
+def test_an_issuer_that_is_no_url_of_a_provider_is_refused(tmp_path: Path, value: str) -> None:
+    assert refused(tmp_path, "OIDC_ISSUER", value) == f"OIDC_ISSUER={value}: {A_URL}"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("admins", "'admins' must be VALUE=ROLE or VALUE=ROLE:ACCOUNT with one of the roles operator, manager, reader"),
+        ("=operator", "'=operator' must be VALUE=ROLE or VALUE=ROLE:ACCOUNT with one of the roles operator, manager, "),
+        ("a=root", "'a=root' must be VALUE=ROLE or VALUE=ROLE:ACCOUNT with one of the roles operator, manager, reader"),
+        ("a=operator,", "'' must be VALUE=ROLE or VALUE=ROLE:ACCOUNT with one of the roles operator, manager, reader"),
+        ("a=operator:Shop", "'a=operator:Shop' names an account, but an operator has all of them"),
+        ("a=manager", "'a=manager' must name the account that is managed, as in VALUE=manager:ACCOUNT"),
+        ("a=manager:", "'a=manager:' names no account after the colon"),
+        ("a=reader: ", "'a=reader:' names no account after the colon"),
+        ("a-*=manager:Shop", "'a-*=manager:Shop' must have one * in its value and * as its account, or none at all"),
+        ("a=manager:*", "'a=manager:*' must have one * in its value and * as its account, or none at all"),
+        ("a-*-*=reader:*", "'a-*-*=reader:*' must have one * in its value and * as its account, or none at all"),
+        ("*=operator", "'*=operator' must have one * in its value and * as its account, or none at all"),
+    ],
+)
+def test_a_rule_of_roles_that_means_nothing_is_refused(tmp_path: Path, value: str, problem: str) -> None:
+    assert refused(tmp_path, "OIDC_ROLES", value).startswith(f"OIDC_ROLES={value.strip()}: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        ("OIDC_SCOPES", "profile email", "must be scopes separated by spaces, openid among them"),
+        ("OIDC_SCOPES", 'openid "x"', "must be scopes separated by spaces, openid among them"),
+        ("OIDC_CLIENT_ID", "my id", "must have 1 to 500 visible ASCII characters, without spaces"),
+        ("OIDC_ROLE_CLAIM", "a b", "must have 1 to 500 visible ASCII characters, without spaces"),
+        ("OIDC_NAME", "x" * 61, "must be a text of at most 60 characters on one line"),
+        ("OIDC_SESSION", "off", "must be a number of hours, days or weeks such as 12h, 7d or 4w"),
+        ("OIDC_ONLY", "maybe", "must be one of 1, 0, on, off, true, false, yes, no"),
+    ],
+)
+def test_an_invalid_value_about_the_provider_is_refused(
+    tmp_path: Path, variable: str, value: str, problem: str
+) -> None:
+    assert refused(tmp_path, variable, value) == f"{variable}={value}: {problem}"
+
+
+def test_an_invalid_secret_of_the_client_is_not_quoted(tmp_path: Path) -> None:
+    problem = "must have 1 to 500 visible ASCII characters, without spaces"
+    assert refused(tmp_path, "OIDC_CLIENT_SECRET", "hush hush") == f"OIDC_CLIENT_SECRET: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"OIDC_CLIENT_ID": ""}, "OIDC_ISSUER=https://id.example: needs OIDC_CLIENT_ID"),
+        ({"OIDC_ROLES": ""}, "OIDC_ISSUER=https://id.example: needs OIDC_ROLES"),
+        ({"PUBLIC_URL": "http://tms.example"}, "OIDC_ISSUER=https://id.example: needs a PUBLIC_URL with https"),
+        ({"OIDC_ISSUER": "", "OIDC_ONLY": "on"}, "OIDC_ONLY=on: needs OIDC_ISSUER; nobody could sign in"),
+    ],
+)
+def test_settings_of_the_provider_that_do_not_fit_are_refused(
+    tmp_path: Path, changes: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        from_environment({"DATA_DIR": str(tmp_path), **PROVIDER, **changes})
+    assert str(caught.value) == problem
+
+
+def test_the_provider_is_called_by_its_host_unless_it_has_a_name(tmp_path: Path) -> None:
+    read = from_environment({"DATA_DIR": str(tmp_path), **PROVIDER})
+    assert (read.provider_name, read.oidc_scopes) == ("id.example", "openid profile email")
+    named = from_environment({"DATA_DIR": str(tmp_path), **PROVIDER, "OIDC_NAME": "Staff"})
+    assert named.provider_name == "Staff"

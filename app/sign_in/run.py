@@ -1,0 +1,199 @@
+"""Asking the provider of OpenID Connect, in threads of a worker: for people who sign in, and whether those who have
+done so still have their roles (docs/sign-in.md#sessions).
+
+Each piece of work is under a lease. Whoever dies leaves it, and another thread begins again when it has run out; a code
+works only once, so its person signs in again then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, replace
+
+from sqlalchemy import select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.accounts.sessions import encrypted_refresh_token, end_session
+from app.audit.actor import acting, service_actor
+from app.clock import now, seconds_from_now
+from app.db.database import Transaction
+from app.db.models import ConsolePerson, ConsoleSession, ConsoleSignIn
+from app.db.outage import log_failure
+from app.secret_keys import SecretUnreadable, decrypt
+from app.services import Services
+from app.sign_in.attempts import ACCEPTED, BEGUN, CHECK_SECONDS, READY, REFUSED, AttemptSecrets, opened, sealed
+from app.sign_in.due import due_attempts, due_checks, has_due
+from app.sign_in.people import end_sessions_beyond, grants_in, named_grants, store_person
+from app.sign_in.provider import Person, Provider, ProviderRefusal, ProviderUnavailable
+
+MOST_THREADS = 4
+LEASE_SECONDS = 60.0
+"""Seconds; the work has ended long before, since each request to the provider has a deadline."""
+VIA = "OpenID Connect"
+"""How the audit log says by what the service ends sessions."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _ClaimedAttempt:
+    id: int
+    state: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ClaimedCheck:
+    session_id: int
+    person_id: int
+    issuer: str
+    subject: str
+    refresh_token: str
+
+
+_Work = _ClaimedAttempt | _ClaimedCheck
+
+
+class SignInWorker:
+    """The questions of one process to the provider, each in a thread: a job must not wait for it either."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._provider = Provider(services.settings)
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Begins what is due, as far as there are threads; these go on with the rest."""
+        if not self._services.settings.oidc_issuer:
+            return
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        while len(self._threads) < MOST_THREADS and (work := self._next()):
+            thread = threading.Thread(target=self._run, args=(work,), name="sign-in", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def wait(self) -> None:
+        """Waits until no thread is running."""
+        for thread in self._threads:
+            thread.join()
+
+    def _next(self) -> _Work | None:
+        with self._services.database.read() as session:
+            if not has_due(session, self._services.settings):
+                return None
+        return self._services.database.transact(_claim)
+
+    def _run(self, first: _Work) -> None:
+        work: _Work | None = first
+        try:
+            while work is not None:
+                with acting(replace(service_actor(), via=VIA)):
+                    self._carry_out(work)
+                work = None if self._services.stopping.is_set() else self._next()
+        except SQLAlchemyError as error:
+            log_failure(logger, "asking the provider was interrupted, and begins again within a minute", error)
+
+    def _carry_out(self, work: _Work) -> None:
+        try:
+            if isinstance(work, _ClaimedCheck):
+                self._check(work)
+            else:
+                self._advance(work)
+        except SQLAlchemyError:
+            raise
+        except Exception:
+            logger.exception("what the provider of OpenID Connect has answered cannot be understood")
+
+    def _advance(self, attempt: _ClaimedAttempt) -> None:
+        """Brings an attempt to its next state."""
+        values = self._refused("does not answer as it should. Try again in a moment.")
+        try:
+            values = self._prepare(attempt) if attempt.state == BEGUN else self._redeem(attempt)
+        except (ProviderUnavailable, SecretUnreadable) as error:
+            logger.warning("the provider of OpenID Connect cannot be asked: %s", error)
+        except ProviderRefusal as error:
+            logger.warning("a sign-in by OpenID Connect was refused: %s", error)
+            values = self._refused("did not confirm who you are. Sign in again.")
+        finally:
+            with self._services.database.write() as transaction:
+                is_claimed = ConsoleSignIn.id == attempt.id, ConsoleSignIn.state == attempt.state
+                transaction.execute(update(ConsoleSignIn).where(*is_claimed).values(due_time=None, **values))
+
+    def _refused(self, reason: str) -> dict[str, object]:
+        return {"state": REFUSED, "reason": f"{self._services.settings.provider_name} {reason}"}
+
+    def _prepare(self, work: _ClaimedAttempt) -> dict[str, object]:
+        """The way to the provider."""
+        settings = self._services.settings
+        token: str = opened(settings, work.secret)["token"]
+        url, names_itself = (
+            self._provider.authorization_url(AttemptSecrets(token)),
+            self._provider.describe().names_itself,
+        )
+        return {"state": READY, "secret": sealed(settings, {"token": token, "url": url, "names_itself": names_itself})}
+
+    def _redeem(self, work: _ClaimedAttempt) -> dict[str, object]:
+        """Who has signed in, if a role follows from what the provider says."""
+        settings = self._services.settings
+        secret = opened(settings, work.secret)
+        person = self._provider.redeem(secret["code"], AttemptSecrets(secret["token"]))
+        with self._services.database.write() as transaction:
+            grants = grants_in(transaction, named_grants(settings, person.claims))
+            if not grants:
+                logger.warning("a sign-in by OpenID Connect was refused: no role follows from the claims")
+                return {"state": REFUSED, "reason": f"{settings.provider_name} names no role for you in this service."}
+            row = store_person(transaction, settings.oidc_issuer, person.subject, person.claims, grants)
+            end_sessions_beyond(transaction, row.id, grants)
+            stored = sealed(settings, {"refresh_token": person.refresh_token})
+            return {"state": ACCEPTED, "secret": stored, "person_id": row.id}
+
+    def _check(self, check: _ClaimedCheck) -> None:
+        """Asks whether a person still has a role. While the provider does not answer, sessions go on until their
+        end."""
+        settings = self._services.settings
+        try:
+            if check.issuer != settings.oidc_issuer:
+                raise ProviderRefusal("the person is one of another provider")
+            person = self._provider.refresh(decrypt(settings.secret_keys, check.refresh_token), check.subject)
+        except ProviderUnavailable as error:
+            logger.warning("the provider of OpenID Connect cannot be asked: %s", error)
+            return
+        except (ProviderRefusal, SecretUnreadable) as error:
+            logger.info("a session at the console ends: %s", error, extra={"session": check.session_id})
+            with self._services.database.write() as transaction:
+                end_session(transaction, check.session_id)
+            return
+        self._go_on(check, person)
+
+    def _go_on(self, check: _ClaimedCheck, person: Person) -> None:
+        """Keeps what the provider says now, and ends the sessions whose role is gone."""
+        settings = self._services.settings
+        with self._services.database.write() as transaction:
+            if transaction.get(ConsolePerson, check.person_id) is None:
+                return  # forgotten meanwhile
+            grants = grants_in(transaction, named_grants(settings, person.claims))
+            row = store_person(transaction, settings.oidc_issuer, person.subject, person.claims, grants)
+            end_sessions_beyond(transaction, row.id, grants)
+            token = encrypted_refresh_token(settings, person.refresh_token)
+            is_checked = ConsoleSession.id == check.session_id
+            values = {"refresh_token": token, "check_time": seconds_from_now(CHECK_SECONDS)}
+            transaction.execute(update(ConsoleSession).where(is_checked).values(values))
+
+
+def _claim(transaction: Transaction) -> _Work | None:
+    """The next piece of work, under a lease: people who wait come first."""
+    moment, lease = now(), seconds_from_now(LEASE_SECONDS)
+    attempts = select(ConsoleSignIn).where(*due_attempts(moment)).order_by(ConsoleSignIn.due_time).limit(1)
+    attempt = transaction.scalars(attempts.with_for_update(skip_locked=True)).first()
+    if attempt is not None:
+        attempt.due_time = lease
+        return _ClaimedAttempt(attempt.id, attempt.state, attempt.secret)
+    sessions = select(ConsoleSession).where(*due_checks(moment)).order_by(ConsoleSession.check_time).limit(1)
+    session = transaction.scalars(sessions.with_for_update(skip_locked=True)).first()
+    if session is None:
+        return None
+    session.check_time = lease
+    person = transaction.get(ConsolePerson, session.person_id)
+    issuer, subject = ("", "") if person is None else (person.issuer, person.subject)
+    return _ClaimedCheck(session.id, session.person_id or 0, issuer, subject, session.refresh_token or "")
