@@ -21,6 +21,16 @@ define install
 		cp $(1) $(VENV)/.installed-$(subst /,-,$(1)); }
 endef
 
+# $(call install-node,FOLDER,TOOLS): what the lock of the folder says, into another one. Node's own lock has no registry
+# in it; without npm nothing is installed.
+define install-node
+	@! command -v npm >/dev/null || cmp -s $(1)/package-lock.json $(2)/.installed || { set -e; \
+		mkdir -p $(2); cp $(1)/package.json $(1)/package-lock.json $(2); \
+		echo "installing $(1)/package-lock.json"; \
+		(cd $(2) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null); \
+		cp $(1)/package-lock.json $(2)/.installed; }
+endef
+
 # A name on the PATH may be a wrapper without an interpreter behind it, so each is tried.
 define find-python
 	python=; for name in $(INTERPRETER); do \
@@ -76,9 +86,11 @@ coverage-of-spec: setup-dev ## show which test produces which error code, and fa
 	SPEC_COVERAGE=$$folder $(PYTHON) -m pytest tests/api -n $(TEST_PROCESSES) -q; \
 	$(PYTHON) -m tests.support.coverage $$folder
 
+PROVIDER_TOOLS := $(VENV)/provider-tools
+
 .PHONY: interop
-interop: setup-dev interop-packages ## test against Postfix, OpenDKIM, Kannel, PgBouncer, mailers and an SMPP server (on Debian, as root: installs them)
-	@INTEROP=1 $(PYTHON) -m pytest tests/interop $(ARGS)
+interop: setup-dev interop-packages ## test against Postfix, OpenDKIM, Kannel, PgBouncer, mailers, an SMPP server and an OpenID provider (on Debian, as root: installs them)
+	@INTEROP=1 PROVIDER_TOOLS=$(PROVIDER_TOOLS) $(PYTHON) -m pytest tests/interop $(ARGS)
 
 .PHONY: interop-packages
 interop-packages:
@@ -87,6 +99,8 @@ interop-packages:
 		postfix sasl2-bin libsasl2-modules opendkim kannel kannel-extras pgbouncer \
 		swaks libnet-ssleay-perl libio-socket-ssl-perl php-cli libphp-phpmailer nodejs node-nodemailer >/dev/null
 	$(call install,requirements/interop.lock)
+	$(call install-node,tests/interop/provider,$(PROVIDER_TOOLS))
+	@! command -v npm >/dev/null || cp tests/interop/provider/provider.mjs $(PROVIDER_TOOLS)
 
 .PHONY: monitoring
 monitoring: setup-dev monitoring-packages ## test the alert rules with Prometheus itself (on Debian, as root: installs it)
@@ -126,9 +140,7 @@ deploy-packages:
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || true; \
 	fi
 
-# Node's own lock has no registry in it; without npm the checks in Python remain.
 NODE_TOOLS := $(VENV)/openapi-tools
-NODE_LOCK := $(addprefix tests/openapi/,package-lock.json)
 
 .PHONY: openapi
 openapi: setup-dev openapi-packages ## check the OpenAPI description: validator, linters, and clients that are generated from it
@@ -139,11 +151,7 @@ openapi: setup-dev openapi-packages ## check the OpenAPI description: validator,
 .PHONY: openapi-packages
 openapi-packages: setup-dev
 	$(call install,requirements/openapi.lock)
-	@! command -v npm >/dev/null || cmp -s $(NODE_LOCK) $(NODE_TOOLS)/.installed || { set -e; \
-		mkdir -p $(NODE_TOOLS); cp tests/openapi/package.json $(NODE_LOCK) $(NODE_TOOLS); \
-		echo "installing $(NODE_LOCK)"; \
-		(cd $(NODE_TOOLS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null); \
-		cp $(NODE_LOCK) $(NODE_TOOLS)/.installed; }
+	$(call install-node,tests/openapi,$(NODE_TOOLS))
 
 .PHONY: release-description
 release-description: setup-dev ## store what later versions are compared with: the OpenAPI description of a release, and its names
