@@ -11,7 +11,7 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,6 +22,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
 from app.clock import now
+from tests.support.servers import PATIENCE
 
 CLIENT_ID = "tms-console"
 CLIENT_SECRET = "s3cret:of/the+client%"
@@ -49,6 +50,11 @@ class Provider:
         self.sign: Callable[[dict[str, Any]], str] = self._signed
         self.answers: dict[str, JsonAnswer | bytes] = {}
         """Path -> what it answers instead."""
+        self.redirects = ""
+        """Where all requests are sent instead, if anywhere."""
+        self.silence = threading.Event()
+        """While it is not set, nothing is answered."""
+        self.silence.set()
         self.requests: list[tuple[str, str]] = []
         """Method and path of each request."""
         self._codes: dict[str, dict[str, str]] = {}
@@ -159,10 +165,17 @@ class Provider:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                with suppress(OSError):  # the client may have given up
+                    self._serve()
+
+            def _serve(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
                 answer = provider._answer(self.command, urlsplit(self.path).path, self.headers, body)
+                provider.silence.wait(PATIENCE)
                 status, content = (200, answer) if isinstance(answer, bytes) else (answer[0], orjson.dumps(answer[1]))
-                self.send_response(status)
+                self.send_response(307 if provider.redirects else status)
+                if provider.redirects:
+                    self.send_header("Location", f"{provider.redirects}{self.path}")
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
