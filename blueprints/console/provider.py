@@ -44,9 +44,10 @@ WAITING = "/console/sign-in/provider"
 OVER = "This attempt to sign in is over. Begin again."
 
 
-@blp.takes("/sign-in/provider", PUBLIC)
+@blp.takes("/sign-in/attempts", PUBLIC)
 def begin_with_provider() -> Response:
-    """Begins an attempt, whose page leads to the provider as soon as a worker has prepared the way."""
+    """Begins an attempt, whose page leads to the provider as soon as a worker has prepared the way. No redirection goes
+    there from the form: the policy of the pages keeps forms within the console."""
     _check_provider()
     count_attempt()
     next_path = path_after_sign_in(request.form.get("wanted"))
@@ -56,7 +57,7 @@ def begin_with_provider() -> Response:
         return _form(next_path, f"With {services().settings.provider_name} you sign in at {public_origin}{HOME}.")
     with services().database.write() as transaction:
         token = begin(transaction, services(), next_path)
-    response = goes_to(WAITING)
+    response = page("provider.html")
     set_sign_in_token(response, token, ATTEMPT_LIFETIME)
     return response
 
@@ -106,7 +107,7 @@ def choose_role(transaction: Transaction) -> Response:
     lifetime = signed_in().end_time - now()
     token = switch_role(transaction, signed_in().session_id, grant) if grant in _own_grants(transaction) else None
     if token is None:
-        raise ServiceError("permission_denied", detail="You do not have this role.")
+        raise ServiceError("not_found", detail="You do not have this role.")
     acts_now(transaction, token)
     return with_session(token, HOME, lifetime)
 
@@ -146,11 +147,9 @@ def _form(next_path: str, reason: str) -> Response:
 
 
 def _own_grants(session: ReadSession) -> Sequence[Grant]:
-    """The roles of who is signed in. Raises `not_found` for who has none from a provider."""
+    """The roles of who is signed in; none unless with a provider."""
     person_id = signed_in().person_id
-    if person_id is None:
-        raise ServiceError("not_found", detail="Only people who sign in with their provider have roles.")
-    return grants_of_person(session, person_id)
+    return () if person_id is None else grants_of_person(session, person_id)
 
 
 def _own_grant() -> Grant:

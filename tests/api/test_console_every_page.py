@@ -26,7 +26,9 @@ from tests.support.tenants import new_tenant
 SIGN_OUT = f"{HOME}/sign-out"
 MAY = {**SCOPES, "link": (*STANDARD, MANAGE), OPERATOR: (*STANDARD, MANAGE, OPERATOR)}
 """Whoever is signed in -> their scopes."""
-INSTALLATION_PAGES = frozenset(f"{HOME}{rule}" for rule in ("/accounts", "/accounts.csv", "/audit", "/audit.csv"))
+INSTALLATION_PAGES = frozenset(
+    f"{HOME}{rule}" for rule in ("/accounts", "/accounts.csv", "/audit", "/audit.csv", "/roles")
+)
 """Pages without an account."""
 PAGES_OF_ALL_ACCOUNTS = INSTALLATION_PAGES | {
     f"{HOME}{rule}" for rule in ("", "/day.csv", "/queues", "/queues/pauses", "/search", "/sign-out")
@@ -36,7 +38,7 @@ WITHOUT_FILTERS = frozenset(
     f"{HOME}{rule}"
     for rule in (
         *("", "/day.csv", "/accounts", "/accounts.csv", "/domains", "/domains.csv", "/senders.csv", "/keys"),
-        *("/keys.csv", "/people", "/queues", "/search", "/webhooks", "/webhooks.csv"),
+        *("/keys.csv", "/people", "/queues", "/roles", "/search", "/webhooks", "/webhooks.csv"),
     )
 )
 FILTERED_BELOW = (

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import orjson
 import pytest
 from joserfc import jwt
 from sqlalchemy import func, select, update
@@ -24,7 +21,8 @@ from app.settings import Settings
 from app.sign_in.people import forget_console_person
 from tests.support.browser import HOME, SAME_ORIGIN, Browser, words
 from tests.support.cases import each
-from tests.support.provider import CLIENT_ID, CLIENT_SECRET, parameters_of, provider, rsa_key
+from tests.support.forged import CLAIMS, SIGNATURES
+from tests.support.provider import CLIENT_ID, parameters_of, provider, rsa_key
 from tests.support.staff import BEGIN, WAIT, Staff, path_of, staff
 from tests.support.tenants import Tenant, unique
 
@@ -90,13 +88,13 @@ def test_a_person_signs_in_from_the_button_to_the_page(house: Staff, tenant: Ten
     assert "Sign in with Staff" in words(form)
     assert 'name="wanted" value="/console/messages?state=failed"' in form.text
     begun = browser.post(BEGIN, wanted="/console/messages?state=failed")
-    assert (begun.status_code, begun.headers["Location"]) == (303, WAIT)
+    assert (begun.status_code, f'content="1; url={WAIT}"' in begun.text) == (200, True)
     assert re.fullmatch(
         r"tms_console_sign_in=[\w-]{43}; Expires=[^;]+; Max-Age=600; HttpOnly; Path=/; SameSite=Lax",
         begun.headers["Set-Cookie"],
     )
     waiting = browser.get(WAIT)
-    assert (waiting.status_code, '<meta http-equiv="refresh" content="1">' in waiting.text) == (200, True)
+    assert (waiting.status_code, f'<meta http-equiv="refresh" content="1; url={WAIT}">' in waiting.text) == (200, True)
     house.work()
     url = browser.get(WAIT).headers["Location"]
     asked = parameters_of(url)
@@ -203,111 +201,15 @@ def test_who_has_no_role_is_told_so_and_not_kept(house: Staff) -> None:
     assert refusal(house, "eve") == "Staff names no role for you in this service."
 
 
-def with_claim(**claims: Any) -> Callable[[dict[str, Any]], None]:
-    """Changes claims; None takes one away."""
-
-    def change(token: dict[str, Any]) -> None:
-        token |= claims
-        for name in [name for name, value in claims.items() if value is None]:
-            del token[name]
-
-    return change
-
-
-@each(
-    "lie",
-    [
-        with_claim(nonce="another"),
-        with_claim(nonce=None),
-        with_claim(iss="https://evil.example"),
-        with_claim(iss=None),
-        with_claim(aud="another-client"),
-        with_claim(aud=["another-client"]),
-        with_claim(aud=[CLIENT_ID, "another-client"]),
-        with_claim(aud=[CLIENT_ID, "another-client"], azp="another-client"),
-        with_claim(azp="another-client"),
-        with_claim(aud=None),
-        with_claim(exp=1),
-        with_claim(exp=None),
-        with_claim(exp="tomorrow"),
-        with_claim(iat=None),
-        with_claim(nbf=int(now().timestamp()) + 3600),
-        with_claim(sub=None),
-        with_claim(sub=""),
-        with_claim(sub=7),
-        with_claim(sub="x" * 300),
-        with_claim(sub="line\nfeed"),
-        with_claim(at_hash="AAAA"),
-    ],
-)
-def test_an_id_token_that_proves_nothing_signs_nobody_in(house: Staff, lie: Callable[[dict[str, Any]], None]) -> None:
-    house.provider.change_claims = lie
+@each("name", CLAIMS)
+def test_an_id_token_that_proves_nothing_signs_nobody_in(house: Staff, name: str) -> None:
+    house.provider.change_claims = CLAIMS[name]
     assert refusal(house) == "Staff did not confirm who you are. Sign in again."
 
 
-def test_a_list_of_issuers_is_no_issuer(house: Staff) -> None:
-    house.provider.change_claims = lambda claims: claims.update(iss=[claims["iss"]])
-    assert refusal(house) == "Staff did not confirm who you are. Sign in again."
-
-
-def by_hand(header: dict[str, Any], claims: dict[str, Any], secret: bytes | None) -> str:
-    """A token that no library would sign so: with a secret, or with nothing."""
-    parts = [base64.urlsafe_b64encode(orjson.dumps(part)).decode().rstrip("=") for part in (header, claims)]
-    signature = b"" if secret is None else hmac.digest(secret, ".".join(parts).encode(), "sha256")
-    return ".".join([*parts, base64.urlsafe_b64encode(signature).decode().rstrip("=")])
-
-
-def unsigned(claims: dict[str, Any]) -> str:
-    return by_hand({"alg": "none"}, claims, None)
-
-
-def unsigned_with_a_key(claims: dict[str, Any]) -> str:
-    return by_hand({"alg": "None", "kid": "first"}, claims, None)
-
-
-def by_public_key(claims: dict[str, Any]) -> str:
-    return by_hand({"alg": "HS256", "kid": "first"}, claims, rsa_key("first").as_pem(private=False))
-
-
-def by_client_secret(claims: dict[str, Any]) -> str:
-    return by_hand({"alg": "HS256"}, claims, CLIENT_SECRET.encode())
-
-
-def by_another_key(claims: dict[str, Any]) -> str:
-    return jwt.encode({"alg": "RS256", "kid": "first"}, claims, rsa_key("another"))
-
-
-def with_a_key_of_its_own(claims: dict[str, Any]) -> str:
-    key = rsa_key("another")
-    return jwt.encode({"alg": "RS256", "jwk": key.as_dict(private=False)}, claims, key)
-
-
-def altered(claims: dict[str, Any]) -> str:
-    head, _, signature = jwt.encode({"alg": "RS256", "kid": "first"}, claims, rsa_key("first")).split(".")
-    _, body, _ = unsigned({**claims, "groups": ["admins"]}).split(".")
-    return f"{head}.{body}.{signature}"
-
-
-@each(
-    "sign",
-    [
-        unsigned,
-        unsigned_with_a_key,
-        by_public_key,
-        by_client_secret,
-        by_another_key,
-        with_a_key_of_its_own,
-        altered,
-        lambda _: "",
-        lambda _: "no token",
-        lambda _: "a.b.c",
-        lambda _: "x" * 60_000,
-    ],
-)
-def test_an_id_token_that_the_provider_has_not_signed_signs_nobody_in(
-    house: Staff, sign: Callable[[dict[str, Any]], str]
-) -> None:
-    house.provider.sign = sign
+@each("name", SIGNATURES)
+def test_an_id_token_that_the_provider_has_not_signed_signs_nobody_in(house: Staff, name: str) -> None:
+    house.provider.sign = SIGNATURES[name]
     assert refusal(house) == "Staff did not confirm who you are. Sign in again."
 
 
@@ -476,7 +378,7 @@ def test_under_another_host_the_form_says_where_one_signs_in(house: Staff) -> No
 def test_attempts_are_counted_with_keys_and_links(house: Staff) -> None:
     browser = Browser(house.app)
     statuses = [browser.post(BEGIN).status_code for _ in range(2 * MAX_ATTEMPTS + 1)]
-    assert statuses[:MAX_ATTEMPTS] == [303] * MAX_ATTEMPTS
+    assert statuses[:MAX_ATTEMPTS] == [200] * MAX_ATTEMPTS
     assert 429 in statuses
 
 
@@ -536,7 +438,7 @@ def test_a_reader_of_an_account_sees_it_and_may_do_nothing(house: Staff, tenant:
         403
     ] * 4
     rules = {rule.rule for rule in house.app.url_map.iter_rules() if "POST" in (rule.methods or ())}
-    may_post = {f"{SIGN_IN}", WAIT, "/console/login/<token>", "/console/sign-out", "/console/roles"}
+    may_post = {SIGN_IN, BEGIN, "/console/login/<token>", "/console/sign-out", "/console/roles"}
     for rule in sorted(rule for rule in rules if rule.startswith(HOME) and rule not in may_post):
         path = re.sub("<[^>]+>", str(list_id), rule)
         assert post(browser, path) == 403, path
@@ -590,13 +492,18 @@ def test_a_person_with_several_roles_has_one_at_a_time_and_chooses(
 def test_a_role_that_a_person_does_not_have_cannot_be_chosen(house: Staff, role: dict[str, str]) -> None:
     browser = house.signed_in("fay")
     answer = browser.post("/console/roles", **role)
-    assert (answer.status_code, "You do not have this role." in words(answer)) == (403, True)
+    assert (answer.status_code, "You do not have this role." in words(answer)) == (404, True)
     assert browser.get(HOME).status_code == 200
 
 
 def test_who_has_signed_in_with_a_key_has_no_roles_to_choose(tenant: Tenant) -> None:
     browser = Browser(tenant.app).sign_in(tenant.tokens["standard"])
-    assert [browser.get("/console/roles").status_code, post(browser, "/console/roles")] == [404, 404]
+    page = browser.get("/console/roles")
+    assert (page.status_code, "Only people who sign in with a provider choose among roles." in words(page)) == (
+        200,
+        True,
+    )
+    assert post(browser, "/console/roles") == 404
 
 
 # ---------------------------------------------------------------------------------------------- sessions

@@ -38,7 +38,8 @@ class Reader(HTMLParser):
             self.faults.append(f"<{tag}>")
         if tag == "script" and not ASSET.fullmatch(given.get("src", "")):
             self.faults.append(f"a script from {given.get('src')!r}")
-        if tag == "meta" and given.get("http-equiv", "").lower() == "refresh" and given.get("content") != "0":
+        refreshes = tag == "meta" and given.get("http-equiv", "").lower() == "refresh"
+        if refreshes and given.get("content") not in ("0", WAITING):
             self.faults.append(f"it leads to {given.get('content')!r}")
         if tag in ("input", "select", "textarea") and "name" in given:
             self.fields[given["name"]] = given.get("value", "")
@@ -125,6 +126,10 @@ WANTED = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 """Headers of each answer."""
+
+
+WAITING = "1; url=/console/sign-in/provider"
+"""Where the page of an attempt to sign in leads."""
 
 
 def is_own(target: str) -> bool:

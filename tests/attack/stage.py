@@ -26,6 +26,7 @@ from tests.attack.party import NAMES, REBOUND, Party, seed_of
 from tests.attack.peers import Gateway, Relay, Trap
 from tests.support.launched import ROOT, LaunchedService
 from tests.support.postgres_process import PostgresProcess
+from tests.support.provider import Provider, provider
 from tests.support.servers import free_port, scratch_database, short_folder, wait_until
 from tests.support.webhook_receiver import Receiver
 
@@ -47,7 +48,7 @@ class Stage:
         self, folder: Path, database_url: str | None, *, strict: bool, short: bool, broken: str | None, peers: Peers
     ) -> None:
         self.folder, self.short, self.strict = folder, short, strict
-        self.relay, self.gateway, self.kannel, self.receiver, self.trap = peers
+        self.relay, self.gateway, self.kannel, self.receiver, self.trap, self.provider = peers
         self.names = folder / "names.json"
         self.names.write_text(json.dumps({name: [PUBLIC] for name in REBOUND}))
         self.database_url = database_url
@@ -87,6 +88,7 @@ class Stage:
             "WEB_BUFFER_BYTES": "67108864",
             "ATTACK_NAMES": str(self.names),
             "PYTHONPATH": f"{inside}{os.pathsep}{ROOT}",
+            **self.provider.settings(f"admins=operator,a=manager:{NAMES[1]},reads=reader:{NAMES[1]},all=reader"),
             **(with_proxy if self.strict else {"WEBHOOK_ALLOW_PRIVATE": "on"}),
             **({"DATABASE_URL": self.database_url} if self.database_url else {}),
             **({"ATTACK_BROKEN": broken} if broken else {}),
@@ -187,7 +189,7 @@ class Stage:
             return not waiting + (session.scalar(runs) or 0) + (busy or 0)
 
 
-Peers = tuple[Relay, Gateway, Receiver, Receiver, Trap]
+Peers = tuple[Relay, Gateway, Receiver, Receiver, Trap, Provider]
 
 
 @contextlib.contextmanager
@@ -201,9 +203,8 @@ def stage(postgres: PostgresProcess | None, *, strict: bool, short: bool, broken
         kept.callback(trap.close)
         gateway = kept.enter_context(Gateway(password=GATEWAY_PASSWORD))
         kannel, receiver = kept.enter_context(Receiver(202)), kept.enter_context(Receiver())
-        made = Stage(
-            folder, url, strict=strict, short=short, broken=broken, peers=(relay, gateway, kannel, receiver, trap)
-        )
+        peers = (relay, gateway, kannel, receiver, trap, kept.enter_context(provider()))
+        made = Stage(folder, url, strict=strict, short=short, broken=broken, peers=peers)
         kept.callback(made.close)
         made.start()
         yield made

@@ -205,7 +205,7 @@ AUDITED_ROUTES = {
     "POST /v1/suppressions",
 }
 NOT_AUDITED_ROUTES = {
-    "POST /console/sign-in/provider": "leads to the provider; the session that follows is recorded",
+    "POST /console/sign-in/attempts": "leads to the provider; the session that follows is recorded",
     "POST /console/webhooks/<webhook_id>/check": "looks up again where its host leads",
     "POST /console/people/held": "shows numbers, and stores nothing",
     "POST /console/lists/<list_id>/import/preview": "stores nothing",

@@ -26,6 +26,7 @@ from app.settings import from_environment
 from tests.support.launched import SEED, LaunchedService
 from tests.support.own_postgres import own_postgres
 from tests.support.servers import PATIENCE, free_port, short_folder, wait_until
+from tests.support.staff import WAIT
 
 TOOLS = os.environ.get("PROVIDER_TOOLS", "")
 CLIENT = ("tms-console", "s3cret-of-the-client")
@@ -111,7 +112,7 @@ def waited(browser: requests.Session, page: requests.Response) -> requests.Respo
     def has_gone_on() -> bool:
         if 'http-equiv="refresh"' not in answers[-1].text:
             return True
-        answers.append(browser.get(answers[-1].url, timeout=PATIENCE))
+        answers.append(browser.get(f"{answers[-1].url.partition('/console')[0]}{WAIT}", timeout=PATIENCE))
         return False
 
     wait_until(has_gone_on, "the provider was asked")
@@ -122,7 +123,7 @@ def sign_in(house: House, subject: str) -> tuple[requests.Session, requests.Resp
     """The whole walk of a person: the browser, and the page that it gets in the end."""
     browser, base = requests.Session(), house.service.base
     assert "Sign in with Staff" in browser.get(f"{base}/console", timeout=PATIENCE).text
-    begun = browser.post(f"{base}/console/sign-in/provider", headers=SAME_ORIGIN, timeout=PATIENCE)
+    begun = browser.post(f"{base}/console/sign-in/attempts", headers=SAME_ORIGIN, timeout=PATIENCE)
     page = waited(browser, begun)
     while page.url.startswith(f"http://127.0.0.1:{house.port}/"):
         address, fields = form_of(page)

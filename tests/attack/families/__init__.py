@@ -15,6 +15,7 @@ from tests.attack.families import (
     injection,
     isolation,
     names,
+    people,
     permissions,
     secrets,
     slow,
@@ -49,5 +50,6 @@ FAMILIES = {
     "inbound": Family(inbound.attack, in_ci=()),
     "secrets": Family(secrets.attack, in_ci=()),
     "permissions": Family(permissions.attack),
+    "people": Family(people.attack),
     "console": Family(console.attack, (False, True), in_ci=(True,)),
 }

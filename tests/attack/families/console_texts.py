@@ -50,6 +50,7 @@ UNWRITTEN_COLUMNS = frozenset(
         *("token", "token_hash", "fingerprint", "digest", "address_digest", "key", "key_id", "email_key", "worker"),
         *("batch_id", "payload", "body", "holder", "request_id", "link_type", "open_type", "unsubscribe_type"),
         *("algorithm", "private_key", "public_key", "secret", "secret_values", "watched_event", "options"),
+        *("role", "refresh_token"),
     }
 )
 """Columns with words and tokens of this service: nobody else writes into them."""

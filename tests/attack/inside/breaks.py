@@ -267,3 +267,21 @@ def all_one_client(connection: Any) -> None:
 def unlimited_pages(guard: Any) -> None:
     """Requests of who is signed in are not counted."""
     guard.count_request = lambda *_: None
+
+
+@breaks("any-state", "app.sign_in.attempts", family="people", shows="answers of others")
+def any_state(attempts: Any) -> None:
+    """An answer of the provider counts in every browser that has begun an attempt."""
+    attempts._check_sender = lambda *_: None
+
+
+@breaks("unchecked-claims", "app.sign_in.id_tokens", family="people", shows="forged tokens")
+def unchecked_claims(id_tokens: Any) -> None:
+    """Of an ID token only the signature counts."""
+    id_tokens.CodeIDToken.validate = lambda *_arguments, **_options: None
+
+
+@breaks("readers-who-write", "app.accounts.sessions", family="people", shows="every page with every role")
+def readers_who_write(sessions: Any) -> None:
+    """Readers may do what a standard key may."""
+    sessions.READER_SCOPES = sessions.STANDARD
