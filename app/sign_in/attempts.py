@@ -123,7 +123,8 @@ def take_answer(transaction: Transaction, services: Services, token: str, answer
     `permission_denied` for an answer that is not one to this attempt, or the second one."""
     attempt, settings = find_attempt(transaction, services.settings, token), services.settings
     if attempt is None or attempt.state != READY:
-        raise ServiceError("permission_denied", detail="This browser has not begun to sign in, or has done so before.")
+        detail = "This browser has not begun to sign in, or has done so before."
+        raise ServiceError("permission_denied", detail=f"{detail} Begin at {settings.public_url}/console.")
     _check_sender(attempt, settings, answer)
     code, error = answer.get("code", ""), answer.get("error", "")
     if error or not 0 < len(code) <= LONGEST_CODE:

@@ -15,7 +15,6 @@ from app.http.api import PUBLIC
 from app.http.console.guard import (
     count_attempt,
     forget_sign_in_token,
-    own_origins,
     set_sign_in_token,
     sign_in_token,
     signed_in,
@@ -51,10 +50,6 @@ def begin_with_provider() -> Response:
     _check_provider()
     count_attempt()
     next_path = path_after_sign_in(request.form.get("wanted"))
-    origin, (_, public_origin) = request.headers.get("Origin", ""), own_origins()
-    if origin not in ("", public_origin):
-        # The provider leads back to PUBLIC_URL, where this browser would have another cookie.
-        return _form(next_path, f"With {services().settings.provider_name} you sign in at {public_origin}{HOME}.")
     with services().database.write() as transaction:
         token = begin(transaction, services(), next_path)
     response = page("provider.html")

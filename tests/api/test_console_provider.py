@@ -19,7 +19,7 @@ from app.http.console.guard import MAX_ATTEMPTS
 from app.maintenance.sweeps import clean
 from app.settings import Settings
 from app.sign_in.people import forget_console_person
-from tests.support.browser import HOME, SAME_ORIGIN, Browser, words
+from tests.support.browser import HOME, Browser, words
 from tests.support.cases import each
 from tests.support.forged import CLAIMS, SIGNATURES
 from tests.support.provider import CLIENT_ID, parameters_of, provider, rsa_key
@@ -368,11 +368,11 @@ def test_only_a_page_of_the_console_begins_an_attempt(house: Staff, headers: dic
     assert (answer.status_code, "Set-Cookie" in answer.headers) == (403, False)
 
 
-def test_under_another_host_the_form_says_where_one_signs_in(house: Staff) -> None:
-    headers = {**SAME_ORIGIN, "Origin": "http://localhost"}
-    answer = Browser(house.app).open("POST", BEGIN, headers=headers)
-    assert answer.status_code == 403
-    assert "With Staff you sign in at http://127.0.0.1:8000/console." in words(answer)
+def test_who_begins_under_another_host_is_told_where_to_begin(house: Staff) -> None:
+    """The provider leads back to PUBLIC_URL, where the browser has no cookie of the attempt."""
+    url = house.provider.authorize(house.way(Browser(house.app)), "ann")
+    elsewhere = Browser(house.app, base="http://127.0.0.1:8000")
+    denied(elsewhere, path_of(url), f"{NOT_BEGUN} Begin at http://127.0.0.1:8000/console.")
 
 
 def test_attempts_are_counted_with_keys_and_links(house: Staff) -> None:

@@ -1,7 +1,7 @@
 """A provider of OpenID Connect in the process of the test: an honest one, until a test has it lie.
 
-Its people are claims by their subject. A test plays the browser: `authorize` answers what the browser brings, with the
-address to which the provider sends it back.
+Its people are claims by their subject. A test mostly plays the browser: `authorize` answers what the browser brings,
+with the address to which the provider sends it back.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
@@ -39,7 +40,7 @@ def rsa_key(name: str) -> RSAKey:
 class Provider:
     """The provider. Everything that it says can be changed by a test."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.people: dict[str, dict[str, Any]] = {}
         self.key = rsa_key("first")
         self.client_has_secret, self.uses_form = True, False
@@ -62,7 +63,7 @@ class Provider:
         """Refresh and access tokens, with the subject of each."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
-        self.issuer = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.issuer = f"http://{host}:{self._server.server_address[1]}"
 
     # ------------------------------------------------------------------------------------------ people and browsers
 
@@ -99,12 +100,16 @@ class Provider:
         self._server.shutdown()
         self._server.server_close()
 
-    def _answer(self, method: str, path: str, headers: Any, body: str) -> JsonAnswer | bytes:
+    def _answer(self, method: str, target: str, headers: Any, body: str) -> JsonAnswer | bytes | str:
+        path = urlsplit(target).path
         self.requests.append((method, path))
         if path in self.answers:
             return self.answers[path]
         if path == "/.well-known/openid-configuration":
             return 200, self.description()
+        if path == "/authorize":
+            url = f"{self.issuer}{target}"
+            return "".join(f'<p><a href="{escape(self.authorize(url, name))}">{name}</a>' for name in self.people)
         if path == "/jwks":
             return 200, KeySet([self.key]).as_dict(private=False)
         if path == "/userinfo":
@@ -170,13 +175,15 @@ class Provider:
 
             def _serve(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-                answer = provider._answer(self.command, urlsplit(self.path).path, self.headers, body)
+                answer = provider._answer(self.command, self.path, self.headers, body)
                 provider.silence.wait(PATIENCE)
-                status, content = (200, answer) if isinstance(answer, bytes) else (answer[0], orjson.dumps(answer[1]))
+                is_page = isinstance(answer, str)
+                status, content = answer if isinstance(answer, tuple) else (200, answer)
+                content = _written(content)
                 self.send_response(307 if provider.redirects else status)
                 if provider.redirects:
                     self.send_header("Location", f"{provider.redirects}{self.path}")
-                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Type", "text/html" if is_page else "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -189,10 +196,17 @@ class Provider:
         return Handler
 
 
+def _written(content: Any) -> bytes:
+    """The body of an answer: a page, or what is no JSON because a test wants so, or JSON."""
+    if isinstance(content, str):
+        return content.encode()
+    return content if isinstance(content, bytes) else orjson.dumps(content)
+
+
 @contextmanager
-def provider() -> Iterator[Provider]:
-    """A started provider."""
-    with Provider() as started:
+def provider(host: str = "127.0.0.1") -> Iterator[Provider]:
+    """A started provider. Its page for people has a link for each of them."""
+    with Provider(host) as started:
         yield started
 
 
