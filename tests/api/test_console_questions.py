@@ -131,6 +131,7 @@ LOSE_NOTHING = {
     *("/accounts/<account_id>/refresh", "/domains/<domain_id>/check", "/webhooks/<webhook_id>/check"),
     *("/messages/<uuid>/retry", "/stored-messages/<message_id>/test", "/webhooks/<webhook_id>/test"),
     *("/webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver", "/webhooks/<webhook_id>/replay", "/sign-out"),
+    "/roles",  # goes on with another role, and can go back
 }
 
 
