@@ -253,6 +253,7 @@ ONCE = {
     "domains import-key": "tests/cli/test_domains.py: the same key is no new one",
     "sends bulk-actions cancel": "tests/cli/test_sends.py: refused for one that has ended",
     "history drop-month": "refused for a month that is not there",
+    "console forget": "tests/cli/test_console.py: of a person who is forgotten nothing is left",
     "console sign-out": "tests/cli/test_console.py: of a session that has ended nothing is left",
     "secrets rotate": "tests/restore/test_secret_rotation.py: only if there is something to encrypt",
     "secrets retire": "refused for a key that is not there",
@@ -437,7 +438,7 @@ CONSOLE: dict[str, Callable[[World], Form]] = {
 }
 """Path below `/console` -> what to send twice: the second time it changes nothing, or is refused."""
 FORMS_THAT_CHANGE_EACH_TIME = {
-    **dict.fromkeys(("sign-in", "login/<token>"), "each begins a session"),
+    **dict.fromkeys(("sign-in", "login/<token>", "roles"), "each begins a session"),
     "keys/<key_id>/rotate": "each makes a key",
     "webhooks": "each makes a webhook",
     "webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver": "each sends the events",
