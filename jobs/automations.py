@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from functools import cache
+from typing import TYPE_CHECKING
 
 from app.bulk_actions.run import run_due
 from app.db.due import DueAccounts
@@ -11,8 +13,10 @@ from app.inbound.simulated import simulate_due
 from app.maintenance.audit_seals import seal_entries
 from app.network_checks.run import NetworkChecker
 from app.runs.work import advance_due
-from app.sign_in.run import SignInWorker
 from jobs.runtime import process_services
+
+if TYPE_CHECKING:
+    from app.sign_in.run import SignInWorker
 
 
 def advance() -> None:
@@ -23,7 +27,8 @@ def advance() -> None:
     seal_entries(process_services())
     simulate_due(process_services())
     network_checker().start()
-    sign_in_worker().start()
+    if process_services().settings.oidc_issuer:
+        sign_in_worker().start()
     run_due(process_services())
     advance_due(process_services(), _due_runs())
 
@@ -36,8 +41,10 @@ def network_checker() -> NetworkChecker:
 
 @cache
 def sign_in_worker() -> SignInWorker:
-    """What asks the provider of OpenID Connect in this process."""
-    return SignInWorker(process_services())
+    """What asks the provider of OpenID Connect in this process. Only processes that ask load the libraries, which
+    takes a quarter of a second."""
+    worker: SignInWorker = importlib.import_module("app.sign_in.run").SignInWorker(process_services())
+    return worker
 
 
 @cache
