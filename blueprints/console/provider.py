@@ -99,6 +99,8 @@ def choose_role(transaction: Transaction) -> Response:
     """Goes on with another role of the person, in a session of its own that lasts no longer."""
     form = form_texts("role", "account")
     grant = Grant(form["role"], id_in(form["account"]) if form["account"] else None)
+    if grant == _own_grant() and signed_in().person_id is not None:
+        return goes_to(HOME)
     lifetime = signed_in().end_time - now()
     token = switch_role(transaction, signed_in().session_id, grant) if grant in _own_grants(transaction) else None
     if token is None:

@@ -466,6 +466,8 @@ def test_a_person_with_several_roles_has_one_at_a_time_and_chooses(
     (before,) = open_sessions(house, "fay")
     cookie = browser.client.get_cookie("tms_console", "localhost", "/")
     other = tenant if before.account_id == other_tenant.id else other_tenant
+    same = browser.post("/console/roles", role="manager", account=str(before.account_id))
+    assert (same.headers["Location"], open_sessions(house, "fay")[0].id) == (HOME, before.id)
     answer = browser.post("/console/roles", role="manager", account=str(other.id))
     assert (answer.status_code, answer.headers["Location"]) == (303, HOME)
     (after,) = open_sessions(house, "fay")
