@@ -20,7 +20,7 @@ FEW_ROWS = {
     *("domain_backoffs", "event_rotation", "purge_positions", "relay_refusals", "reply_parts"),
     *("automations", "automation_versions", "automation_steps"),
     *("routes", "transports", "transport_accounts", "processes", "send_pauses"),
-    *("console_links", "console_sessions"),
+    *("console_links", "console_people", "console_sessions", "console_sign_ins"),
     *("digest_key", "routing_version", "schema_state"),
 }
 """Tables whose size is bounded by what people set up and start, by who is signed in, by deferring domains,
