@@ -96,9 +96,14 @@ class BrowserSession:
     grants: tuple[Grant, ...] = ()
 
     @property
-    def is_operator(self) -> bool:
-        """Whether the session sees all accounts."""
+    def sees_all_accounts(self) -> bool:
+        """Whether the session is of no single account: that of an operator, or of a reader of all accounts."""
         return self.account_id is None
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether an operator is signed in, from whom nothing of the installation is kept."""
+        return OPERATOR in self.scopes
 
     @property
     def actor_kind(self) -> ActorKind:

@@ -93,7 +93,7 @@ def pause(transaction: Transaction) -> Done:
 
 def _before_resuming(session: ReadSession, pause_id: str) -> Question:
     pause = existing(shown_pause(session, chosen_account_id(), path_id(pause_id)), "pause", path_id(pause_id))
-    whose = f" of {pause.account}" if pause.account and signed_in().is_operator else ""
+    whose = f" of {pause.account}" if pause.account and signed_in().sees_all_accounts else ""
     waiting = f"{'At least ' if pause.is_least else ''}{pause.waiting or 0:,}"
     facts = [
         f"It has been paused {pause.since}.",

@@ -14,15 +14,20 @@ from sqlalchemy import func, select, update
 from app.accounts.keys import issue_key
 from app.accounts.sessions import make_link
 from app.clock import now
-from app.db.models import Account, AuditEntry, ConsolePerson, ConsoleSession, ConsoleSignIn
+from app.db.models import Account, AuditEntry, ConsolePerson, ConsoleSession, ConsoleSignIn, Recipient
 from app.http.console.guard import MAX_ATTEMPTS
 from app.maintenance.sweeps import clean
+from app.recipients.row import add_steps, step_row
+from app.recipients.timeline import TimelineStep
 from app.settings import Settings
 from app.sign_in.people import forget_console_person
+from tests.api.test_console_content import mail
+from tests.api.test_console_inbox import folder_of
 from tests.support.browser import HOME, Browser, words
 from tests.support.cases import each
 from tests.support.forged import CLAIMS, SIGNATURES
 from tests.support.provider import CLIENT_ID, parameters_of, provider, rsa_key
+from tests.support.sends import SendsApi
 from tests.support.staff import BEGIN, WAIT, Staff, path_of, staff
 from tests.support.tenants import Tenant, unique
 
@@ -454,6 +459,24 @@ def test_a_reader_of_all_accounts_chooses_one_and_sees_no_page_of_operators(
         assert (page.status_code, account.name in words(page)) == (200, True)
         assert post(browser, f"{HOME}/lists?account={account.id}") == 403
     assert [browser.get(f"{HOME}{path}").status_code for path in ("/audit", "/accounts", "/holds")] == [403] * 3
+
+
+def test_what_is_kept_from_all_but_operators_is_kept_from_a_reader_of_all_accounts(
+    house: Staff, tenant: Tenant, sends: SendsApi
+) -> None:
+    """Notes on what happened to a message, and files that may have secret values."""
+    uuid, words_of_note = mail(sends, secret_values=["code"]), "a note for the operator"
+    (folder_of(tenant, "mail") / f"{uuid}.eml").write_bytes(b"Subject: Code 4711\r\n\r\n4711")
+    with tenant.services.database.write() as transaction:
+        recipient = transaction.scalars(select(Recipient).where(Recipient.uuid == uuid)).one()
+        step = step_row(tenant.id, recipient.id, TimelineStep.DEFERRED, "451 later", now(), note=words_of_note)
+        add_steps(transaction, [step])
+    operator, reader = house.signed_in("ann"), house.signed_in("dan")
+    file, message = f"{HOME}/inbox/folders/{uuid}", f"{HOME}/messages/{uuid}"
+    assert "4711" in operator.get(file).text
+    assert (reader.get(file).status_code, "4711" in reader.get(file).text) == (403, False)
+    assert "451 later" in reader.get(message).text
+    assert [words_of_note in browser.get(message).text for browser in (operator, reader)] == [True, False]
 
 
 def test_a_person_with_several_roles_has_one_at_a_time_and_chooses(

@@ -162,13 +162,13 @@ def _find_session() -> BrowserSession | None:
         browser_session = find_session(session, token)
         if browser_session is None or not browser_session.is_accepted(services().settings):
             return None
-        if browser_session.is_operator:
+        if browser_session.sees_all_accounts:
             g.chosen_account = _chosen_account(session)
         return browser_session
 
 
 def _chosen_account(session: Session) -> Row[int, str] | None:
-    """The id and the name of the account that an operator has chosen, for the navigation."""
+    """The id and the name of the account that somebody who sees all accounts has chosen, for the navigation."""
     account_id = id_in(request.args.get("account", ""))
     if account_id is None:
         return None
@@ -181,9 +181,9 @@ def signed_in() -> BrowserSession:
 
 
 def chosen_account_id() -> int | None:
-    """The account that the page shows: that of the session; for operators the one whose id the parameter `account`
-    has, or None for all. Raises `not_found` for what cannot be an id."""
-    if not signed_in().is_operator:
+    """The account that the page shows: that of the session; for who sees all accounts the one whose id the
+    parameter `account` has, or None for all. Raises `not_found` for what cannot be an id."""
+    if not signed_in().sees_all_accounts:
         return signed_in().account_id
     account_parameter = request.args.get("account")
     return None if account_parameter is None else path_id(account_parameter)

@@ -183,8 +183,9 @@ def here() -> str:
 
 
 def link(path: str, pairs: Pairs | None = None, account_id: int | None = None) -> str:
-    """The path with the query, for operators with an account: that of the request, unless another one is given."""
-    chosen = (account_id or chosen_account_id()) if signed_in().is_operator else None
+    """The path with the query; for who sees all accounts with one of them: that of the request, unless another one is
+    given."""
+    chosen = (account_id or chosen_account_id()) if signed_in().sees_all_accounts else None
     named = [*(pairs or []), *([("account", str(chosen))] if chosen is not None else [])]
     return f"{path}?{urlencode(named, quote_via=quote, safe=':,', errors='replace')}" if named else path
 
