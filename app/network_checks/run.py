@@ -1,16 +1,15 @@
 """Carrying out the checks that are asked for: one at a time of an account, each within a deadline.
 
-A check is under a lease while it runs. Whoever dies leaves the lease, and another one begins again when it has run out:
-a check changes nothing but the result that it stores, so it may run twice.
+A check changes nothing but the result that it stores, so it may run twice.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,16 +19,12 @@ from app.audit.actor import acting, service_actor
 from app.clock import now, seconds_from_now
 from app.db.database import Transaction
 from app.db.models import Account, Domain, NetworkCheck
-from app.db.outage import log_failure
 from app.errors import ServiceError
 from app.events.registration import check_webhook, give_up_webhook
+from app.infrastructure.leased_work import LEASE_SECONDS, LeasedWork
 from app.maintenance.domain_check import verify_domain
 from app.services import Services
 
-MAX_CONCURRENT_CHECKS = 4
-"""Checks that a process runs at the same time, of different accounts."""
-LEASE_SECONDS = 60.0
-"""Seconds; a check has ended long before, since it has a deadline."""
 MAX_ACCOUNTS_TRIED = 20
 """Accounts that are tried when a check is claimed: others may hold those before."""
 
@@ -51,34 +46,11 @@ def has_due(session: Session) -> bool:
     return bool(session.scalar(select(exists().where(_may_begin()))))
 
 
-class NetworkChecker:
-    """The checks of one process, each in a thread: a job must not wait for a name server either."""
+class NetworkChecker(LeasedWork[_ClaimedCheck]):
+    """The checks of one process, of different accounts at the same time."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
-        self._threads: list[threading.Thread] = []
-
-    def start(self) -> None:
-        """Begins the checks that may begin, as far as there are threads; these go on with further ones."""
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        while len(self._threads) < MAX_CONCURRENT_CHECKS and (check := _next(self._services)):
-            thread = threading.Thread(target=self._run, args=(check,), name="network-check", daemon=True)
-            thread.start()
-            self._threads.append(thread)
-
-    def wait(self) -> None:
-        """Waits until none is running."""
-        for thread in self._threads:
-            thread.join()
-
-    def _run(self, first: _ClaimedCheck) -> None:
-        check: _ClaimedCheck | None = first
-        try:
-            while check is not None:
-                _carry_out(self._services, check)
-                check = None if self._services.stopping.is_set() else _next(self._services)
-        except SQLAlchemyError as error:
-            log_failure(logger, "a check was interrupted, and begins again within a minute", error)
+        super().__init__("network check", services.stopping, partial(_next, services), partial(_carry_out, services))
 
 
 def _carry_out(services: Services, check: _ClaimedCheck) -> None:

@@ -1,14 +1,12 @@
 """Asking the provider of OpenID Connect, in threads of a worker: for people who sign in, and whether those who have
 done so still have their roles (docs/sign-in.md#sessions).
 
-Each piece of work is under a lease. Whoever dies leaves it, and another thread begins again when it has run out; a code
-works only once, so its person signs in again then.
+A code works only once: if whoever redeems it dies, its person signs in again.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass, replace
 
 from sqlalchemy import select, update
@@ -19,7 +17,7 @@ from app.audit.actor import acting, service_actor
 from app.clock import now, seconds_from_now
 from app.db.database import Transaction
 from app.db.models import ConsolePerson, ConsoleSession, ConsoleSignIn
-from app.db.outage import log_failure
+from app.infrastructure.leased_work import LEASE_SECONDS, LeasedWork
 from app.secret_keys import SecretUnreadable, decrypt
 from app.services import Services
 from app.sign_in.attempts import ACCEPTED, BEGUN, CHECK_SECONDS, READY, REFUSED, AttemptSecrets, opened, sealed
@@ -27,9 +25,6 @@ from app.sign_in.due import due_attempts, due_checks, has_due
 from app.sign_in.people import end_sessions_beyond, grants_in, named_grants, store_person
 from app.sign_in.provider import Person, Provider, ProviderRefusal, ProviderUnavailable
 
-MOST_THREADS = 4
-LEASE_SECONDS = 60.0
-"""Seconds; the work has ended long before, since each request to the provider has a deadline."""
 VIA = "OpenID Connect"
 """How the audit log says by what the service ends sessions."""
 
@@ -55,28 +50,13 @@ class _ClaimedCheck:
 _Work = _ClaimedAttempt | _ClaimedCheck
 
 
-class SignInWorker:
-    """The questions of one process to the provider, each in a thread: a job must not wait for it either."""
+class SignInWorker(LeasedWork[_Work]):
+    """The questions of one process to the provider."""
 
     def __init__(self, services: Services) -> None:
+        super().__init__("question to the provider", services.stopping, self._next, self._answer)
         self._services = services
         self._provider = Provider(services.settings)
-        self._threads: list[threading.Thread] = []
-
-    def start(self) -> None:
-        """Begins what is due, as far as there are threads; these go on with the rest."""
-        if not self._services.settings.oidc_issuer:
-            return
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        while len(self._threads) < MOST_THREADS and (work := self._next()):
-            thread = threading.Thread(target=self._run, args=(work,), name="sign-in", daemon=True)
-            thread.start()
-            self._threads.append(thread)
-
-    def wait(self) -> None:
-        """Waits until no thread is running."""
-        for thread in self._threads:
-            thread.join()
 
     def _next(self) -> _Work | None:
         with self._services.database.read() as session:
@@ -84,26 +64,17 @@ class SignInWorker:
                 return None
         return self._services.database.transact(_claim)
 
-    def _run(self, first: _Work) -> None:
-        work: _Work | None = first
-        try:
-            while work is not None:
-                with acting(replace(service_actor(), via=VIA)):
-                    self._carry_out(work)
-                work = None if self._services.stopping.is_set() else self._next()
-        except SQLAlchemyError as error:
-            log_failure(logger, "asking the provider was interrupted, and begins again within a minute", error)
-
-    def _carry_out(self, work: _Work) -> None:
-        try:
-            if isinstance(work, _ClaimedCheck):
-                self._check(work)
-            else:
-                self._advance(work)
-        except SQLAlchemyError:
-            raise
-        except Exception:
-            logger.exception("what the provider of OpenID Connect has answered cannot be understood")
+    def _answer(self, work: _Work) -> None:
+        with acting(replace(service_actor(), via=VIA)):
+            try:
+                if isinstance(work, _ClaimedCheck):
+                    self._check(work)
+                else:
+                    self._advance(work)
+            except SQLAlchemyError:
+                raise
+            except Exception:
+                logger.exception("what the provider of OpenID Connect has answered cannot be understood")
 
     def _advance(self, attempt: _ClaimedAttempt) -> None:
         """Brings an attempt to its next state."""
