@@ -16,7 +16,7 @@ source code."""
 CODECS = {*aliases, *(module.name for module in pkgutil.iter_modules(encodings.__path__))} - OTHER_CODECS
 """The names that Python knows. It keeps every other name that it is asked for, so others are not looked up."""
 _WORD = re.compile(r"=\?([^?]*+)\?([bBqQ])\?([^?]*+)\?=")
-_WORDS = re.compile(r"=\?[^?]*+\?[bBqQ]\?[^?]*+\?=(?:\s*+=\?[^?]*+\?[bBqQ]\?[^?]*+\?=)*+")
+_WORDS = re.compile(rf"{_WORD.pattern}(?:\s*+{_WORD.pattern})*+")
 
 
 def decode(content: bytes, charset: str, errors: str = "strict") -> str:
