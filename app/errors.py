@@ -8,7 +8,7 @@ status codes (docs/requests.md#errors).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 MAX_LISTED_ERRORS = 100
 
@@ -82,7 +82,7 @@ TYPE_LEVEL: dict[str, Code] = {
         "permission_denied",
         403,
         NO_PERMISSION,
-        "The access level of this key does not include this operation. Use a key of a higher level.",
+        "The access level of this key does not include this operation. Use a key of a level that does.",
     ),
     **_single("ssl_required", 403, NO_PERMISSION, "This API answers over https only. Use its https URL."),
     **_single("not_found", 404, "This could not be found.", "Nothing exists at this path for this account."),
@@ -295,6 +295,10 @@ class ServiceError(Exception):
         made = cls(errors[0].code, conflict_fields=conflict_fields)
         made.errors = list(errors)
         return made
+
+    def within(self, collection: str, index: int) -> ServiceError:
+        """The same errors, of an element of an array."""
+        return ServiceError.of([replace(error, collection=collection, index=index) for error in self.errors])
 
     @property
     def code(self) -> str:

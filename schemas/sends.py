@@ -186,18 +186,33 @@ class Body(String):
         return text
 
 
+def read_instant(text: str, attribute: str | None) -> datetime:
+    """The time of a text with an offset, to the second. Raises `ValidationError`."""
+    if not INSTANT.fullmatch(text):
+        detail = f"{attribute} must be a time with its offset from UTC, such as 2026-12-24T09:00:00+01:00."
+        raise problem("invalid_iso_date_time", detail)
+    try:
+        return datetime.fromisoformat(text).replace(microsecond=0)
+    except ValueError:
+        raise problem("invalid_date_time", f"{attribute}: there is no such day.") from None
+
+
+class Instant(String):
+    """A time with an offset, to the second, in UTC."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
+        text = super()._deserialize(value, attr, data, **options)
+        try:
+            return read_instant(text, attr).astimezone(UTC)
+        except OverflowError:
+            raise problem("invalid_date_time", f"{attr} is beyond the years that can be stored.") from None
+
+
 class SendAt(String):
     """A time with an offset, at most `MAX_DAYS_AHEAD` days ahead, to the second; None for one that has passed."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
-        text = super()._deserialize(value, attr, data, **options)
-        if not INSTANT.fullmatch(text):
-            detail = f"{attr} must be a time with its offset from UTC, such as 2026-12-24T09:00:00+01:00."
-            raise problem("invalid_iso_date_time", detail)
-        try:
-            moment = datetime.fromisoformat(text).replace(microsecond=0)
-        except ValueError:
-            raise problem("invalid_date_time", f"{attr}: there is no such day.") from None
+        moment = read_instant(super()._deserialize(value, attr, data, **options), attr)
         ahead = moment - now()
         if ahead > timedelta(days=MAX_DAYS_AHEAD):
             raise problem("invalid_range", f"{attr} must be at most {MAX_DAYS_AHEAD} days ahead.")

@@ -30,7 +30,7 @@ _SELECTOR = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 def make_missing_keys(session: Session, domain: Domain, secret_key: str, selector: str | None = None) -> bool:
     """Creates an active key for each algorithm without one; returns whether any was created. Raises `ServiceError` for
     a selector that cannot be used."""
-    present = set(session.scalars(select(DkimKey.algorithm).where(DkimKey.domain_id == domain.id)))
+    present = {key.algorithm for key in _keys(session, domain)}
     missing = [algorithm for algorithm in ALGORITHMS if algorithm not in present]
     for algorithm in missing:
         add_key(session, domain, secret_key, new_key(algorithm, selector_of(algorithm, selector)), ACTIVE)
@@ -87,11 +87,12 @@ def _check_free(session: Session, domain: Domain, key: NewKey) -> None:
             raise ServiceError("conflict", field="selector", detail=detail)
 
 
-def keys_of_domains(session: Session, domain_ids: Collection[int]) -> dict[int, list[DkimKey]]:
-    """The keys of each domain, RSA first; one select."""
-    statement = select(DkimKey).where(DkimKey.domain_id.in_(domain_ids)).order_by(DkimKey.algorithm.desc(), DkimKey.id)
+def keys_of_domains(session: Session, domains: Collection[Domain]) -> dict[int, list[DkimKey]]:
+    """The keys of each domain by its id, RSA first; one select."""
+    account_ids, domain_ids = {domain.account_id for domain in domains}, [domain.id for domain in domains]
+    is_sought = DkimKey.account_id.in_(account_ids), DkimKey.domain_id.in_(domain_ids)
     keys_by_domain: dict[int, list[DkimKey]] = defaultdict(list)
-    for key in session.scalars(statement):
+    for key in session.scalars(select(DkimKey).where(*is_sought).order_by(DkimKey.algorithm.desc(), DkimKey.id)):
         keys_by_domain[key.domain_id].append(key)
     return keys_by_domain
 
@@ -158,7 +159,7 @@ def _take_up(session: Session, domain: Domain, key: DkimKey) -> None:
 
 
 def _keys(session: Session, domain: Domain) -> list[DkimKey]:
-    return keys_of_domains(session, [domain.id])[domain.id]
+    return keys_of_domains(session, [domain])[domain.id]
 
 
 def _is_known(session: Session, domain: Domain, key: NewKey) -> bool:

@@ -42,8 +42,6 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 LONGEST_VALUES = 100_000
 """Characters of the JSON object with values."""
 """Lists whose names a form offers, the newest."""
-PREVIEW_ADDRESSES = {"email": "someone@example.com", "mobile": "61400000000"}
-"""Kind of an address -> the one of a preview for which none is chosen."""
 CONTENT_FIELDS = ("subject", "from_name", "from_address", "reply_to", "body_html", "body_text")
 
 
@@ -85,10 +83,16 @@ def preview_message(
     content = {name: text for name, text in written.items() if name in CONTENT_FIELDS}
     with services.database.read() as session:
         list_id = _list(session, message.account_id, reader.list)
-    body = {"type": message.type, "list_id": list_id, "group_name": "preview", **content}
-    # Without a type of its own, because one that is only shown may lack what a send needs.
-    draft = load({**body, "recipients": [_recipient(message, reader)]}, None, _limits(services))
-    return preview(services, message.account_id, draft, request_id)
+    return preview(
+        services,
+        message.account_id,
+        message.type,
+        content,
+        list_id=list_id,
+        recipient=_recipient(message, reader),
+        load=load,
+        request_id=request_id,
+    )
 
 
 def send_test(
@@ -112,7 +116,8 @@ def send_test(
         "group_name": f"Tests of {message.name}"[:LONGEST_NAME].strip(),
         "recipients": [_recipient(message, reader)],
     }
-    draft = load(body, saved.type if saved else None, _limits(services))
+    limits = Limits(services.settings.max_attachments, services.settings.max_attachment_bytes)
+    draft = load(body, saved.type if saved else None, limits)
     content = effective_content(draft, saved)
     return accept(transaction, services, SendRequest(account_id, request_id, draft, saved, content)).uuids[0]
 
@@ -124,11 +129,7 @@ def _list(session: Session, account_id: int, name_or_id: str) -> int | None:
 def _recipient(message: Message, reader: Reader) -> dict[str, Any]:
     """The only recipient, as a send has it."""
     kind = ADDRESS_KIND_BY_TYPE[message.type]
-    return {**values_of(reader.values), kind: reader.address or PREVIEW_ADDRESSES[kind]}
-
-
-def _limits(services: Services) -> Limits:
-    return Limits(services.settings.max_attachments, services.settings.max_attachment_bytes)
+    return {**values_of(reader.values), **({kind: reader.address} if reader.address else {})}
 
 
 def values_of(text: str) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def _delete(transaction: Transaction, contact_list: ListSpec, ids: Collection[in
 def delete_list(transaction: Transaction, contact_list: ListSpec) -> int:
     """Deletes the list after its contacts, each with its event; returns how many contacts there were."""
     # The lock keeps requests from adding contacts meanwhile, which would be deleted without an event.
-    if transaction.scalar(select(List.id).where(List.id == contact_list.id).with_for_update()) is None:
+    is_list = List.account_id == contact_list.account_id, List.id == contact_list.id
+    if transaction.scalar(select(List.id).where(*is_list).with_for_update()) is None:
         return 0
     batch = select(Contact.id).where(Contact.list_id == contact_list.id).order_by(Contact.id).limit(BATCH_SIZE)
     deleted = 0
@@ -89,8 +90,6 @@ def delete_list(transaction: Transaction, contact_list: ListSpec) -> int:
     # What its pause has put aside is let go.
     pauses = update(SendPause).where(SendPause.list_id == contact_list.id, SendPause.resumed_time.is_(None))
     transaction.execute(pauses.values(resumed_time=now()), execution_options={"synchronize_session": False})
-    transaction.execute(
-        delete(List).where(List.id == contact_list.id), execution_options={"synchronize_session": False}
-    )
+    transaction.execute(delete(List).where(*is_list), execution_options={"synchronize_session": False})
     record(transaction, act_on_list("list.deleted", contact_list, contacts=deleted))
     return deleted

@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from app.clock import now, this_second
@@ -125,8 +125,7 @@ def delete_webhook(transaction: Transaction, webhook: Webhook) -> None:
 
 def list_secrets(session: Session, webhook: Webhook) -> list[WebhookSecret]:
     """The secrets of a webhook, oldest first, as stored."""
-    statement = select(WebhookSecret).where(WebhookSecret.webhook_id == webhook.id).order_by(WebhookSecret.id)
-    return list(session.scalars(statement))
+    return list(session.scalars(_secrets(webhook).order_by(WebhookSecret.id)))
 
 
 def find_secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecret:
@@ -172,7 +171,8 @@ def rotate_secret(
 def remove_secret(transaction: Transaction, webhook: Webhook, key_id: str) -> None:
     """Deletes a secret. Raises `ServiceError`: `invalid_id` for an unknown one, `conflict` for the only one."""
     # Two operators who each remove a different secret must leave one.
-    transaction.execute(select(Webhook.id).where(Webhook.id == webhook.id).with_for_update(key_share=True))
+    is_webhook = Webhook.account_id == webhook.account_id, Webhook.id == webhook.id
+    transaction.execute(select(Webhook.id).where(*is_webhook).with_for_update(key_share=True))
     stored = find_secret(transaction, webhook, key_id)
     if len(list_secrets(transaction, webhook)) == 1:
         raise ServiceError("conflict", field="id", detail="the only secret of a webhook cannot be removed")
@@ -203,8 +203,12 @@ def deliveries(session: Session, webhook: Webhook, limit: int) -> list[WebhookAt
 
 
 def _secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecret | None:
-    statement = select(WebhookSecret).where(WebhookSecret.webhook_id == webhook.id, WebhookSecret.key_id == key_id)
-    return session.scalars(statement).first()
+    return session.scalars(_secrets(webhook).where(WebhookSecret.key_id == key_id)).first()
+
+
+def _secrets(webhook: Webhook) -> Select[WebhookSecret]:
+    is_of_account = WebhookSecret.account_id == webhook.account_id
+    return select(WebhookSecret).where(is_of_account, WebhookSecret.webhook_id == webhook.id)
 
 
 def _is_stored_secret(settings: Settings, stored: str, secret: str) -> bool:

@@ -1,4 +1,4 @@
-"""Creating and changing lists and their fields, which is not possible over HTTP (docs/contacts.md#lists)."""
+"""Creating and changing lists and their fields (docs/contacts.md#lists)."""
 
 from __future__ import annotations
 
@@ -115,6 +115,26 @@ def update_field(session: Session, row: List, field: ListField, type_: str, opti
     row.last_modified_time = this_second()
     session.flush()
     return True
+
+
+def apply_fields(session: Session, row: List, entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Adds the fields that the list does not have by their `name`, and gives the others the `type` and the `options` of
+    their entry, without `options` those that they have; returns whether anything changed. Raises what `add_field` and
+    `update_field` raise, with the position of the entry in `fields`."""
+    changed = False
+    present = {field.name: field for field in fields_of(session, row)}
+    for index, entry in enumerate(entries):
+        name, type_ = entry["name"], entry["type"]
+        try:
+            if name not in present:
+                present[name] = add_field(session, row, name, type_, entry.get("options", []))
+                changed = True
+            else:
+                options = entry.get("options", present[name].options)
+                changed |= update_field(session, row, present[name], type_, options)
+        except ServiceError as error:
+            raise error.within("fields", index) from None
+    return changed
 
 
 def check_options(type_: str, options: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ def verify_domain(services: Services, account_id: int, name: str) -> Row:
     """
     with services.database.read() as session:
         domain = find_domain(session, account_id, name)
-        keys = keys_of_domains(session, [domain.id])[domain.id]
+        keys = keys_of_domains(session, [domain])[domain.id]
     findings = _look_up(services.settings, records_of(services.settings, domain, keys))
     with services.database.write() as transaction:
         domain = find_domain(transaction, account_id, name)

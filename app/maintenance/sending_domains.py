@@ -27,7 +27,7 @@ def records_of(settings: Settings, domain: Domain, keys: Sequence[DkimKey]) -> l
 
 def domain_rows(session: Session, settings: Settings, domains: Sequence[Domain]) -> list[Row]:
     """The domains with their records and the findings of the last lookup."""
-    keys = keys_of_domains(session, [domain.id for domain in domains])
+    keys = keys_of_domains(session, domains)
     return [_row(settings, domain, keys[domain.id]) for domain in domains]
 
 

@@ -1,4 +1,4 @@
-"""Creating and changing stored messages, which is not possible over HTTP (docs/contacts.md#messages)."""
+"""Creating and changing stored messages (docs/contacts.md#messages)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creating and changing automations, which is not possible over HTTP (docs/automation-runs.md#versions)."""
+"""Creating and changing automations (docs/automation-runs.md#versions)."""
 
 from __future__ import annotations
 
@@ -156,9 +156,9 @@ def update_automation(
     Raises `ServiceError` with all errors: those of `check_version` and of `resolve`.
     """
     # Contacts may enter meanwhile: the rows of their runs refer to this one.
-    locked = select(Automation.id).where(Automation.id == automation.id).with_for_update(key_share=True)
-    transaction.execute(locked)
-    transaction.refresh(automation)
+    is_automation = Automation.account_id == automation.account_id, Automation.id == automation.id
+    locked = select(Automation).where(*is_automation).with_for_update(key_share=True)
+    transaction.scalars(locked.execution_options(populate_existing=True)).one()
     resolution = resolve(transaction, automation.account_id, draft)
     check_version(transaction, automation, resolution)
     resolved, _ = resolution.checked()

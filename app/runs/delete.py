@@ -42,9 +42,10 @@ def delete_automation(transaction: Transaction, account_id: int, automation_id: 
 def _let_list_forget(transaction: Transaction, automation: Automation) -> None:
     """Contacts of a list whose last automation was deleted cost what they did before it had any."""
     # Whoever creates another automation of the list changes its row, too: before this or after it.
-    transaction.execute(select(List.id).where(List.id == automation.list_id).with_for_update(key_share=True))
+    is_list = List.account_id == automation.account_id, List.id == automation.list_id
+    transaction.execute(select(List.id).where(*is_list).with_for_update(key_share=True))
     others = exists().where(Automation.list_id == automation.list_id, Automation.state != "deleted")
-    statement = update(List).where(List.id == automation.list_id, ~others).values(has_automations=False)
+    statement = update(List).where(*is_list, ~others).values(has_automations=False)
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
 

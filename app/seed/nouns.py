@@ -19,7 +19,7 @@ from app.db.lookup import find_by_name
 from app.db.models import List, Message
 from app.errors import MAX_LISTED_ERRORS, ServiceError
 from app.ids import shown_id
-from app.lists.define import add_field, create_list, fields_of, update_field, update_list
+from app.lists.define import apply_fields, create_list, update_list
 from app.lists.find import get_list
 from app.messages.define import create_message, update_message
 from app.plain_data import Check, Record, each, flag, joined, moment, nullable, number, refuse, text
@@ -209,27 +209,9 @@ def _apply_list(context: SeedContext, entry: Entry, path: str) -> List:
             row = create_list(context.transaction, context.account.id, attributes)
         else:
             updated = update_list(context.transaction, row, attributes)
-    updated |= _apply_fields(context, row, entry.get("fields", []), path)
+        updated |= apply_fields(context.transaction, row, entry.get("fields", []))
     context.report.count("list", created=created, updated=updated)
     return row
-
-
-def _apply_fields(context: SeedContext, row: List, entries: Sequence[Entry], path: str) -> bool:
-    """Fields, found by their name; returns whether any changed. Without `options` a known field keeps those it has."""
-    changed = False
-    present = {field.name: field for field in fields_of(context.transaction, row)}
-    for index, entry in enumerate(entries):
-        with located(f"{path}.fields[{index}]"):
-            field = present.get(entry["name"])
-            if field is None:
-                present[entry["name"]] = add_field(
-                    context.transaction, row, entry["name"], entry["type"], entry.get("options", [])
-                )
-                changed = True
-            else:
-                options = entry.get("options", field.options)
-                changed |= update_field(context.transaction, row, field, entry["type"], options)
-    return changed
 
 
 def apply_messages(context: SeedContext, entries: Sequence[Mapping[str, Any]]) -> None:

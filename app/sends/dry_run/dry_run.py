@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.addresses import is_valid_email
+from app.addresses import ADDRESS_KIND_BY_TYPE, is_valid_email
 from app.clock import timestamp
 from app.content.invalid_markup import find_invalid_markup, placeholder_lines
 from app.errors import FieldError, ServiceError
 from app.ids import shown_id
 from app.lists.fields import ListSpec
 from app.recipients.states import FailReason
-from app.sends.accept.accept import SendRequest, check_references, check_rules
+from app.sends.accept.accept import LoadDraft, SendRequest, check_references, check_rules
 from app.sends.accept.content import Content, SavedMessage, effective_content
-from app.sends.accept.draft import SendDraft
+from app.sends.accept.draft import DESTINATIONS, Limits
 from app.sends.accept.references import SendCheck, SendGroup, find_group
 from app.sends.accept.senders import Sender
 from app.sends.accept.write import TrackingOptions, ValidSend
@@ -39,7 +39,7 @@ def dry_run(services: Services, request: SendRequest) -> dict[str, Any]:
         valid = check_rules(check, request.saved_message, group)
         recipients = prepare(session, check, valid, request.request_id)
     recipient_forecasts = [
-        _recipient(forecast, valid.draft.metadata_of(recipient))
+        recipient_forecast(forecast, valid.draft.metadata_of(recipient))
         for forecast, recipient in zip(forecasts(services.settings, recipients), valid.draft.recipients, strict=True)
     ]
     return {**_send(valid), "_embedded": {"recipients": recipient_forecasts}}
@@ -76,7 +76,8 @@ def invalid_markup(content: Content) -> Iterator[dict[str, Any]]:
             yield {"field": field, "line": invalid.line, "marker": invalid.marker}
 
 
-def _recipient(forecast: Forecast, metadata: Mapping[str, str] | None) -> dict[str, Any]:
+def recipient_forecast(forecast: Forecast, metadata: Mapping[str, str] | None) -> dict[str, Any]:
+    """What would become of one recipient, as the API shows it."""
     recipient = forecast.planned.recipient
     is_email = recipient.compiled.send.type == "email"
     rendered = forecast.masked.rendered if forecast.masked else None
@@ -101,6 +102,8 @@ def _recipient(forecast: Forecast, metadata: Mapping[str, str] | None) -> dict[s
     }
 
 
+PREVIEW_ADDRESSES = {"email": "someone@example.com", "mobile": "61400000000"}
+"""Kind of an address -> the one of a preview for which none is chosen."""
 PREVIEW_GROUP = SendGroup(None, "preview")
 STAND_IN_SENDER = "sender@sender.invalid"
 """Stands for the sender of a mail that has none."""
@@ -120,8 +123,28 @@ class Preview:
     lines: Mapping[tuple[str, str, str], Sequence[int]]
 
 
-def preview(services: Services, account_id: int, draft: SendDraft, request_id: str) -> Preview:
-    """The message of the draft's only recipient, rendered by what delivers. It takes no lock and writes nothing."""
+def preview(
+    services: Services,
+    account_id: int,
+    message_type: str,
+    attributes: Mapping[str, str | None],
+    *,
+    list_id: int | None,
+    recipient: Mapping[str, Any],
+    load: LoadDraft,
+    request_id: str,
+) -> Preview:
+    """A message with the content of these attributes as its only recipient would get it, rendered by what delivers.
+
+    `recipient` is as in a send; without an address it gets one that stands for any. It takes no lock and writes
+    nothing. `load` validates the body of a send, and raises its errors.
+    """
+    kind, settings = ADDRESS_KIND_BY_TYPE[message_type], services.settings
+    send = {"type": message_type, "list_id": list_id, "group_name": PREVIEW_GROUP.name, **attributes}
+    stand_in: Mapping[str, str] = {} if {*DESTINATIONS} & {*recipient} else {kind: PREVIEW_ADDRESSES[kind]}
+    body = {**send, "recipients": [{**stand_in, **recipient}]}
+    # Without a type of its own, because a message that is only shown may lack what a send needs.
+    draft = load(body, None, Limits(settings.max_attachments, settings.max_attachment_bytes))
     content = effective_content(draft, None)
     with services.database.read() as session:
         check = check_references(session, account_id, draft, content)
