@@ -1,10 +1,6 @@
-"""`/v1/automations`: automations and their runs. They are created by the seed file and the command line."""
+"""`/v1/automations`: automations and their runs. `/v1/management/automations` creates and changes them."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from flask import Response, request
 from flask.views import MethodView
@@ -12,7 +8,6 @@ from flask.views import MethodView
 from app.automations.parse import read_definition
 from app.automations.written import written_definition
 from app.db.database import Transaction
-from app.errors import FieldError, ServiceError
 from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.context import principal, services
@@ -48,13 +43,12 @@ from schemas.automations import (
     RunCollectionSchema,
     RunWithStepsSchema,
     ValidatedDefinitionSchema,
+    located_errors,
 )
 from schemas.base import CodeSchema, load
 from schemas.examples import DEFINITIONS, RESUMPTION
 
 PATH = "/v1/automations"
-ELEMENT_FORM = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
-PLACE_PART = re.compile(r"[^.\[\]]+")
 
 blp = Blueprint("automations", __name__, url_prefix=PATH, description="Automations, and how far contacts are in them")
 
@@ -199,25 +193,6 @@ def require_in_account(automation_id: int) -> None:
 def _automation_response(transaction: Transaction, automation_id: int) -> Response:
     transaction.flush()
     return json_response(get_automation(transaction, principal().account_id, automation_id, Query()))
-
-
-@contextmanager
-def located_errors() -> Iterator[None]:
-    """Gives errors of a definition, which have a path such as `steps[1].branch.then[0].wait`, the element and the
-    dotted attribute of other bodies (docs/requests.md#errors)."""
-    try:
-        yield
-    except ServiceError as error:
-        raise ServiceError.of([_located(inner) for inner in error.errors]) from None
-
-
-def _located(error: FieldError) -> FieldError:
-    element = ELEMENT_FORM.fullmatch(error.field or "")
-    if element is None:
-        return error
-    collection, index, rest = element.groups()
-    field = ".".join(PLACE_PART.findall(rest)) or None
-    return FieldError(error.code, field, collection, int(index), error.detail)
 
 
 @blp.route("/validate")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Response
 from flask.views import MethodView
 
+from app.accounts.auth import MANAGE
 from app.accounts.root import ROOT, show_root
 from app.http.api import Blueprint
 from app.http.context import principal
@@ -24,7 +25,7 @@ SERVICE_DESCRIPTION = '</docs/openapi.json>; rel="service-desc"; type="applicati
 class Root(MethodView):
     """The API root. A 200 means that the key is valid."""
 
-    @blp.scope("report.view")
+    @blp.scope("report.view", MANAGE)
     @blp.describe("root.get", returns=RootSchema, query=instance_parameters(ROOT))
     def get(self) -> Response:
         """The scopes of the key and the links to the resources."""

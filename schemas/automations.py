@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from marshmallow import fields, validate
 
+from app.errors import FieldError, ServiceError
 from schemas.base import CodeSchema
 from schemas.fields import String
 from schemas.responses import EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp, Uuid
+
+ELEMENT_FORM = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
+PLACE_PART = re.compile(r"[^.\[\]]+")
 
 
 class AutomationLinksSchema(SelfLinksSchema):
@@ -154,3 +162,22 @@ class ValidatedDefinitionSchema(ResponseSchema):
 
     definition = fields.Dict()
     _links = fields.Nested(SelfLinksSchema)
+
+
+@contextmanager
+def located_errors() -> Iterator[None]:
+    """Gives errors of a definition, which have a path such as `steps[1].branch.then[0].wait`, the element and the
+    dotted attribute of other bodies (docs/requests.md#errors)."""
+    try:
+        yield
+    except ServiceError as error:
+        raise ServiceError.of([_located(inner) for inner in error.errors]) from None
+
+
+def _located(error: FieldError) -> FieldError:
+    element = ELEMENT_FORM.fullmatch(error.field or "")
+    if element is None:
+        return error
+    collection, index, rest = element.groups()
+    field = ".".join(PLACE_PART.findall(rest)) or None
+    return FieldError(error.code, field, collection, int(index), error.detail)

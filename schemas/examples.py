@@ -86,3 +86,48 @@ DEFINITIONS = {
         },
     )
 }
+MANAGEMENT = {
+    "lists": {
+        "one": _example(
+            "A list with two fields",
+            {
+                "name": "Members",
+                "fields": [
+                    {"name": "Email", "type": "Email"},
+                    {"name": "Plan", "type": "Dropdown", "options": ["free"]},
+                ],
+            },
+        )
+    },
+    "messages": {
+        "one": _example(
+            "A mail",
+            {
+                "name": "Receipt",
+                "type": "email",
+                "subject": "Your receipt",
+                "body_text": "You paid %%amount**nothing%%.",
+            },
+        )
+    },
+    "preview": {
+        "one": _example("For one recipient", {"recipients": [{"email": "ann@example.com", "amount": "12.50"}]}),
+    },
+    "webhooks": {
+        "one": _example(
+            "A webhook for the events of messages", {"url": "https://acme.example/events", "events": ["recipient"]}
+        )
+    },
+    "domains": {"one": _example("A domain", {"name": "news.acme.example"})},
+    "keys": {"one": _example("A key that sends", {"name": "shop", "access_level": "standard"})},
+    "changed lists": {"one": _example("One more field", {"fields": [{"name": "Points", "type": "Number"}]})},
+    "changed messages": {"one": _example("Another subject", {"subject": "Thank you"})},
+    "changed webhooks": {"one": _example("Events of contacts, too", {"events": ["recipient", "contact"]})},
+    "changed domains": {"one": _example("A host of its own for links", {"tracking_host": "go.news.acme.example"})},
+    "changed senders": {"one": _example("For any list", {"list_id": None, "note": "Parcel tracking"})},
+    "changed keys": {"one": _example("Another level", {"access_level": "limited"})},
+    "secret": {"one": _example("A generated secret", {})},
+    "selector": {"one": _example("A selector of your own", {"selector": "autumn-2026"})},
+    "rotation": {"one": _example("The old secret works for one more day", {"overlap_hours": 24})},
+}
+"""Bodies for keys of the level manager."""

@@ -8,7 +8,7 @@ import ipaddress
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -43,8 +43,20 @@ STANDARD = (
     "send.email",
     "send.sms",
 )
-SCOPES: dict[str, tuple[str, ...]] = {"report": REPORT, "limited": LIMITED, "standard": STANDARD}
-"""Access level -> its scopes; each level includes the lower ones (docs/requests.md#keys-and-scopes)."""
+MANAGE = "manage"
+"""The scope of what people set up: keys, webhooks, lists and so on. Keys of the level manager have it and nothing else,
+so who reads a key that sends can neither make another one nor have events sent elsewhere. Sessions of the console have
+it that a link of the command line began, and those of operators and managers who sign in by OpenID Connect."""
+MANAGER = "manager"
+"""The access level beside the order of the others (docs/management.md#keys)."""
+SCOPES: dict[str, tuple[str, ...]] = {"report": REPORT, "limited": LIMITED, "standard": STANDARD, MANAGER: (MANAGE,)}
+"""Access level -> its scopes; each level but the last includes the lower ones (docs/requests.md#keys-and-scopes)."""
+
+
+def level_with(needed: Collection[str]) -> str:
+    """The first access level that has one of the scopes, of which keys can have some."""
+    return next(level for level, scopes in SCOPES.items() if {*needed} & {*scopes})
+
 
 KEY_COLUMNS = (
     ApiKey.account_id,

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.accounts.auth import SCOPES, TOKEN_PREFIX, hash_token, new_token, token_hint
+from app.accounts.auth import MANAGER, SCOPES, TOKEN_PREFIX, hash_token, new_token, token_hint
 from app.clock import now, this_second
 from app.db.lookup import find_by_name_or_id
-from app.db.models import ApiKey, List
+from app.db.models import Account, ApiKey, List
 from app.errors import ServiceError
 from app.ids import shown_id
 from app.names import check_name
@@ -67,7 +67,7 @@ def issue_key(
     Raises `ServiceError`: `conflict` for a taken name or token, `invalid_string` for a wrong level or token.
     """
     check_name(name)
-    check_level(access_level)
+    check_level(session, account_id, access_level)
     present = key_named(session, account_id, name)
     if present is not None and present.revoked_time is None:
         raise ServiceError("conflict", field="name", detail=f"the account already has a key {name!r}")
@@ -179,11 +179,13 @@ def restore_key(session: Session, key: ApiKey) -> None:
         secret.revoked_time = None
 
 
-def check_level(access_level: str) -> None:
-    """Raises `ServiceError` (`invalid_string`) unless the access level exists."""
+def check_level(session: Session, account_id: int, access_level: str) -> None:
+    """Raises `ServiceError` (`invalid_string`) unless a key of the account can have the access level."""
     if access_level not in SCOPES:
         levels = ", ".join(SCOPES)
         raise ServiceError("invalid_string", field="access_level", detail=f"{access_level!r} is not one of {levels}")
+    if access_level == MANAGER and session.get_one(Account, account_id).test_of is not None:
+        raise ServiceError("invalid_string", field="access_level", detail="a test key cannot be of the level manager")
 
 
 def check_token(session: Session, token: str, *, owner: ApiKey | None) -> None:

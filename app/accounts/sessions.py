@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, and_, delete, or_, select
 from sqlalchemy.orm import Session
 
-from app.accounts.auth import LIMITED, SCOPES, STANDARD, Principal, hash_token
+from app.accounts.auth import LIMITED, MANAGE, MANAGER, SCOPES, STANDARD, Principal, hash_token
 from app.audit.actor import ActorKind, current_actor, name_of_person
 from app.audit.record import Act, record
 from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey, ConsoleLink, ConsolePerson, ConsoleSession
+from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.roles import OPERATOR_ROLE, READER_ROLE
 from app.secret_keys import encrypt
@@ -31,14 +32,11 @@ from app.settings import Settings
 
 OPERATOR = "operator"
 """The scope of pages about the whole installation, which no key has."""
-MANAGE = "manage"
-"""The scope of keys and webhooks, which no key has: who reads one from an application's settings can neither make
-another one nor have events sent elsewhere. Sessions have it that a link of the command line began, and those of
-operators and managers who sign in by OpenID Connect."""
 READER_SCOPES = (*LIMITED, "list.view", "contact.view")
 """What readers may: see, and change nothing."""
 
 
+MANAGER_DETAIL = f"A key of the level manager cannot sign in. `{COMMAND_LINE} console login` prints a link that can."
 LINK_LIFETIME = timedelta(minutes=5)
 MAX_SESSIONS = 100
 
@@ -47,6 +45,7 @@ KEY_IS_VALID = or_(
     and_(
         ApiKey.revoked_time.is_(None),
         ApiKey.expiry_time.is_(None),
+        ApiKey.access_level != MANAGER,
         # The same row may have got another token since: that is another key.
         ApiKey.creation_time <= ConsoleSession.creation_time,
     ),
@@ -154,7 +153,10 @@ def link_url(base: str, token: str) -> str:
 
 
 def start_with_key(transaction: Transaction, key: Principal, lifetime: timedelta) -> str:
-    """Starts a session of the key; returns its token."""
+    """Starts a session of the key; returns its token. Raises `ServiceError` (`permission_denied`) for a key of the
+    level manager, which is for programs: with a session it could make further keys of its level."""
+    if key.access_level == MANAGER:
+        raise ServiceError("permission_denied", detail=MANAGER_DETAIL)
     row = ConsoleSession(account_id=key.account_id, key_id=key.key_id, name=key.key_name)
     return _start(transaction, row, this_second() + lifetime)
 

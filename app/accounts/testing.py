@@ -11,10 +11,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.accounts import account_named
+from app.accounts.keys import issue_key
 from app.audit.record import Act, recorded_as_one
 from app.clock import this_second
 from app.db.database import Transaction
-from app.db.models import Account, Base, DkimKey, Domain, List, ListField, Message, SmsSender, table_of
+from app.db.models import Account, ApiKey, Base, DkimKey, Domain, List, ListField, Message, SmsSender, table_of
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.ids import copied_id
@@ -44,6 +45,15 @@ def find_test_account(session: Session, account: Account) -> Account:
         detail = f"the account {account.name!r} has no test keys yet; {making}"
         raise ServiceError("invalid_id", field="account", detail=detail)
     return test_account
+
+
+def create_key(
+    transaction: Transaction, account: Account, name: str, level: str, *, is_test: bool
+) -> tuple[ApiKey, str]:
+    """Issues a key; returns it with its token. A test key is one of the test account, which is made for it if there is
+    none. Raises what `issue_key` raises."""
+    owner = refreshed_test_account(transaction, account) if is_test and account.test_of is None else account
+    return issue_key(transaction, owner.id, name, level)
 
 
 def refreshed_test_account(transaction: Transaction, account: Account) -> Account:

@@ -10,8 +10,8 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import SCOPES
-from app.accounts.keys import find_key, issue_key, list_keys, restore_key, revoke_key, rotate_key, set_smtp_list
-from app.accounts.testing import refreshed_test_account
+from app.accounts.keys import find_key, list_keys, restore_key, revoke_key, rotate_key, set_smtp_list
+from app.accounts.testing import create_key
 from app.cli.base import CommandResult, Group, NamedItem, Row
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey
@@ -95,9 +95,9 @@ def create(
     transaction: Transaction, account: Account, *, name: str, access_level: str, test: bool, list_: str | None
 ) -> Row:
     """Create a key and show its token. The token is not shown again."""
-    owner = refreshed_test_account(transaction, account) if test and account.test_of is None else account
-    key, token = issue_key(transaction, owner.id, name, access_level)
+    key, token = create_key(transaction, account, name, access_level, is_test=test)
     set_smtp_list(transaction, key, list_)
+    owner = transaction.get_one(Account, key.account_id)
     marks = {"account": owner.name, "test": True} if owner.test_of is not None else {}
     return {"id": key.id, "name": key.name, "access_level": key.access_level, **marks, "token": token}
 

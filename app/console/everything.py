@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Select, literal, select, union_all
 from sqlalchemy.orm import Session
 
-from app.accounts.sessions import MANAGE
+from app.accounts.auth import MANAGE
 from app.addresses import ADDRESS_KINDS, normalize_address
 from app.audit.values import host_of
 from app.console.automations import path_of_automation

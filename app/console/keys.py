@@ -9,10 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import String, cast, func, or_, select
 from sqlalchemy.orm import Session
 
-from app.accounts.keys import issue_key
-from app.accounts.testing import refreshed_test_account
 from app.clock import now
-from app.db.database import Transaction
 from app.db.models import Account, ApiKey, List
 from app.errors import ServiceError
 
@@ -77,15 +74,6 @@ def find_key(session: Session, account_id: int | None, key_id: int) -> ApiKey:
     if key is None:
         raise ServiceError("not_found", detail=f"There is no key {key_id}.")
     return key
-
-
-def create_key(
-    transaction: Transaction, account: Account, name: str, level: str, *, is_test: bool
-) -> tuple[ApiKey, str]:
-    """Issues a key; returns it with its token. A test key is one of the test account, which is made for it if there is
-    none. Raises what `issue_key` raises."""
-    owner = refreshed_test_account(transaction, account) if is_test and account.test_of is None else account
-    return issue_key(transaction, owner.id, name, level)
 
 
 def overlap_of(text: str) -> timedelta:

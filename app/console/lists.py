@@ -10,11 +10,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.console.queries import SearchPage, SearchRequest
-from app.contacts.counts import number_of_contacts, numbers_of_contacts
+from app.contacts.counts import check_size, numbers_of_contacts
 from app.contacts.delete import delete_list
 from app.db.database import Transaction
 from app.db.models import List
-from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.ids import existing, shown_id
 from app.lists.define import LONGEST_OFFERED, add_field, create_list, update_list
@@ -55,8 +54,6 @@ def list_of(session: Session, account_id: int | None, list_id: int) -> ListSpec:
 
 FIRST_FIELDS = ("Email", "Mobile Phone", "First Name", "Last Name")
 """Types of fields that a new list may begin with, each under the name of its type."""
-MAX_CONTACTS_AT_ONCE = 10_000
-"""Contacts of a list that one request deletes, or compares with each other: more of them take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ def add_list(transaction: Transaction, account_id: int, form: ListForm, types: S
 def change_list(transaction: Transaction, contact_list: ListSpec, form: ListForm) -> None:
     """Changes the attributes. Raises what `update_list` raises, and `conflict` for a list that is too large."""
     if form.allow_duplicates != contact_list.allow_duplicates:
-        check_size(transaction, contact_list, "lists update")
+        check_size(transaction, contact_list.id, "lists update")
     update_list(transaction, _row(transaction, contact_list), form.attributes)
 
 
@@ -105,7 +102,7 @@ def add_list_field(transaction: Transaction, contact_list: ListSpec, name: str, 
     """Adds a field, of which each line has an option. Raises what `add_field` raises, and `conflict` for a list that is
     too large for another identifier."""
     if type_ in ADDRESS_KEYS:
-        check_size(transaction, contact_list, "lists add-field")
+        check_size(transaction, contact_list.id, "lists add-field")
     lines = [line.strip() for line in options.splitlines() if line.strip()]
     add_field(transaction, _row(transaction, contact_list), name, type_, lines)
 
@@ -116,21 +113,13 @@ def remove_list(transaction: Transaction, contact_list: ListSpec, confirmation: 
     if confirmation != name_of(contact_list):
         detail = f"Nothing was deleted. Enter the name of the list, {name_of(contact_list)}, to confirm."
         raise ServiceError("invalid_string", field="confirmation", detail=detail)
-    check_size(transaction, contact_list, "lists delete")
+    check_size(transaction, contact_list.id, "lists delete")
     delete_list(transaction, contact_list)
 
 
 def name_of(contact_list: ListSpec) -> str:
     """The name of a list; one that somebody has stored without a name has a general one."""
     return contact_list.name or "Unnamed list"
-
-
-def check_size(session: Session, contact_list: ListSpec, command: str) -> None:
-    """Raises `conflict` for a list that is too large for one request, with the command in its place."""
-    if number_of_contacts(session, contact_list.id) > MAX_CONTACTS_AT_ONCE:
-        doing = f"Ask an operator to run `{COMMAND_LINE} {command}`"
-        detail = f"The list has more than {MAX_CONTACTS_AT_ONCE:,} contacts. {doing}."
-        raise ServiceError("conflict", detail=detail)
 
 
 def _row(transaction: Transaction, contact_list: ListSpec) -> List:

@@ -13,7 +13,12 @@ from app.db.expressions import in_json
 from app.db.locks import lock_out_writers
 from app.db.models import Contact, ContactCount, table_of
 from app.db.models.groups import total
+from app.distribution import COMMAND_LINE
+from app.errors import ServiceError
 from app.lists.fields import ListSpec
+
+MAX_CONTACTS_AT_ONCE = 10_000
+"""Contacts of a list that one request deletes, or compares with each other: more of them take minutes."""
 
 
 def count_in_list(transaction: Transaction, contact_list: ListSpec, increment: int) -> None:
@@ -25,6 +30,14 @@ def number_of_contacts(session: Session, list_id: int) -> int:
     """The counted number: this does not read the contacts."""
     counted = select(total(ContactCount.contacts, ContactCount.list_id == list_id))
     return int(session.execute(counted).scalar_one())
+
+
+def check_size(session: Session, list_id: int, command: str) -> None:
+    """Raises `conflict` for a list that is too large for one request, with the command in its place."""
+    if number_of_contacts(session, list_id) > MAX_CONTACTS_AT_ONCE:
+        doing = f"Ask an operator to run `{COMMAND_LINE} {command}`"
+        detail = f"The list has more than {MAX_CONTACTS_AT_ONCE:,} contacts. {doing}."
+        raise ServiceError("conflict", detail=detail)
 
 
 def numbers_of_contacts(session: Session, list_ids: Collection[int]) -> Mapping[int, int]:

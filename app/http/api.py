@@ -15,8 +15,8 @@ import flask_smorest
 from flask import Flask
 from marshmallow import Schema
 
-from app.accounts.auth import STANDARD
-from app.accounts.sessions import MANAGE, OPERATOR
+from app.accounts.auth import MANAGE, STANDARD
+from app.accounts.sessions import OPERATOR
 
 View = TypeVar("View", bound=Callable[..., Any])
 

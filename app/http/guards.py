@@ -13,7 +13,7 @@ from flask import Flask, Request, Response, current_app, g, request
 from sqlalchemy.orm import Session
 from werkzeug.exceptions import NotFound
 
-from app.accounts.auth import KeyUses, Principal, bearer_token, refuse_published
+from app.accounts.auth import KeyUses, Principal, bearer_token, level_with, refuse_published
 from app.accounts.rate_limit import Allowance, Portions, count_request
 from app.accounts.sessions import BrowserSession
 from app.audit.actor import Actor, act_as, service_actor
@@ -175,7 +175,7 @@ def _check_scope(principal: Principal, app: Flask, http_request: Request) -> Non
     """Checks the scope, step 7. A route that accepts several scopes checks the exact one itself."""
     needed = scopes_of(app, http_request.endpoint or "", http_request.method)
     if PUBLIC not in needed and not set(needed) & set(principal.scopes):
-        lacking = f"which keys of the level {principal.access_level} lack. Use a key of a higher level."
+        lacking = f"which keys of the level {principal.access_level} lack. Use a key of the level {level_with(needed)}."
         detail = f"This needs the scope {' or '.join(needed)}, {lacking}"
         raise ServiceError("permission_denied", detail=detail)
 

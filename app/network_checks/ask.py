@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 from sqlalchemy import func, select
@@ -42,5 +43,10 @@ def ask(transaction: Transaction, services: Services, kind: Kind, account_id: in
 
 def is_under_way(session: Session, kind: Kind, account_id: int, object_id: int) -> bool:
     """Whether a check of the object waits or runs."""
-    is_of_object = NetworkCheck.account_id == account_id, NetworkCheck.kind == kind, NetworkCheck.object_id == object_id
-    return session.scalars(select(NetworkCheck.id).where(*is_of_object)).first() is not None
+    return object_id in objects_under_way(session, kind, [account_id])
+
+
+def objects_under_way(session: Session, kind: Kind, account_ids: Collection[int]) -> set[int]:
+    """The ids of the accounts' objects of that kind of which a check waits or runs."""
+    is_sought = NetworkCheck.account_id.in_(account_ids), NetworkCheck.kind == kind
+    return set(session.scalars(select(NetworkCheck.object_id).where(*is_sought)))

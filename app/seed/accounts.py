@@ -76,7 +76,7 @@ def _update_key(context: SeedContext, key: ApiKey, entry: Mapping[str, Any]) -> 
     """A revoked key stays revoked until the file gives it another token: it was revoked for a reason."""
     attributes = {}
     if "access_level" in entry:
-        check_level(entry["access_level"])
+        check_level(context.transaction, context.account.id, entry["access_level"])
         attributes["access_level"] = entry["access_level"]
     if "expires" in entry:
         attributes["expiry_time"] = entry["expires"]

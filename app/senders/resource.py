@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy.orm import outerjoin
 
-from app.accounts.sessions import MANAGE, OPERATOR
+from app.accounts.auth import MANAGE
+from app.accounts.sessions import OPERATOR
 from app.db.models import List, SmsSender
 from app.ids import shown_id
 from app.resources.definition import Attribute, Choice, Flag, Number, Reference, ResourceDefinition, Text

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from app.accounts.sessions import MANAGE
+from app.accounts.auth import MANAGE
 from app.clock import now
 from app.console.automations import (
     PATH,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from flask import Response, request
 
-from app.accounts.sessions import MANAGE
+from app.accounts.auth import MANAGE
 from app.console.contacts import (
     ContactChanges,
     addresses_of,

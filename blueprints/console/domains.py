@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flask import Response, request
 
+from app.accounts.auth import MANAGE
 from app.accounts.domain_hosts import HOST_PURPOSES, set_hosts
 from app.accounts.domains import add_domain, delete_domain, find_domain
-from app.accounts.sessions import MANAGE
 from app.accounts.signing_keys import rotate_keys
 from app.console.domains import PATH, shown_domain, shown_domains
 from app.console.offers import newest

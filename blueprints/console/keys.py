@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from flask import Response, request
 
 from app.accounts.accounts import update_account
-from app.accounts.auth import SCOPES
+from app.accounts.auth import MANAGE, SCOPES
 from app.accounts.keys import restore_key, revoke_key, rotate_key, set_smtp_list
-from app.accounts.sessions import MANAGE
+from app.accounts.testing import create_key
 from app.clock import timestamp
-from app.console.keys import OVERLAPS, PATH, create_key, find_key, key_states, overlap_of
+from app.console.keys import OVERLAPS, PATH, find_key, key_states, overlap_of
 from app.db.database import ReadSession, Transaction
 from app.db.models import ApiKey
 from app.errors import ServiceError

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from app.accounts.sessions import MANAGE
+from app.accounts.auth import MANAGE
 from app.console.contacts import columns_of_table, inputs_of, state_of
 from app.console.contacts import search as search_contacts
 from app.console.lists import (
@@ -15,7 +15,6 @@ from app.console.lists import (
     add_list,
     add_list_field,
     change_list,
-    check_size,
     list_of,
     name_of,
     path_of_list,
@@ -27,7 +26,7 @@ from app.console.queries import address_filter, name_filter
 from app.console.uploads import MAX_ROWS
 from app.contacts.acts import record_list_export
 from app.contacts.cells import columns_of, flat
-from app.contacts.counts import number_of_contacts
+from app.contacts.counts import check_size, number_of_contacts
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account, List
 from app.errors import ServiceError
@@ -97,7 +96,7 @@ def add_field(transaction: Transaction, list_id: str) -> Done:
 
 def _before_deleting(session: ReadSession, list_id: str) -> Question:
     contact_list = list_of_path(session, list_id)
-    check_size(session, contact_list, "lists delete")
+    check_size(session, contact_list.id, "lists delete")
     loss = (
         "This also deletes its contacts and automations. Webhooks receive an event for each contact. This cannot be "
         "undone."

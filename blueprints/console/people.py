@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flask import Response, request
 
-from app.accounts.sessions import MANAGE
+from app.accounts.auth import MANAGE
 from app.console.people import (
     PATH,
     PersonAddress,

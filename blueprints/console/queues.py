@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from app.accounts.sessions import MANAGE, OPERATOR
+from app.accounts.auth import MANAGE
+from app.accounts.sessions import OPERATOR
 from app.clock import now
 from app.console.losses import loss_of_transport
 from app.console.offers import newest

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from flask import Response, request
 
-from app.accounts.sessions import MANAGE
+from app.accounts.auth import MANAGE
 from app.console.losses import loss_of_message
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.offers import newest

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from flask import Response, request
 
-from app.accounts.sessions import MANAGE
+from app.accounts.auth import MANAGE
 from app.audit.values import host_of
 from app.clock import timestamp
 from app.console.losses import loss_of_webhook
@@ -30,15 +30,12 @@ from app.console.webhooks import (
 )
 from app.db.database import ReadSession, Transaction
 from app.db.models import Webhook, WebhookAttempt
-from app.db.models.webhooks import UNCHECKED_BAR
 from app.errors import ServiceError
-from app.events.guarded_connection import has_name
 from app.events.outbox import EVENT_NAMES
 from app.events.redeliver import redeliver, send_test
 from app.events.webhooks import (
     check_again,
     choose_events,
-    create_webhook,
     delete_webhook,
     find_secret,
     new_key_id,
@@ -56,6 +53,7 @@ from app.http.context import services
 from app.http.paths import path_id
 from app.http.responses import query_pairs
 from app.network_checks.ask import RENEWAL_SECONDS, ask
+from app.network_checks.webhooks import register_webhook
 from blueprints.console.blueprint import blp
 
 FILE_COLUMNS = ("id", "host", "state", "failures", "failing_since", "waiting_seconds", "dropped_events")
@@ -81,12 +79,9 @@ def create(transaction: Transaction) -> Response:
     """Registers the URL of the form, and shows its secret, only this once. A worker looks up where its host leads."""
     events, settings, signer = request.form.getlist("event"), services().settings, (new_key_id([]), new_secret())
     url = well_formed_url(settings, form_texts("url")["url"])
-    barred = UNCHECKED_BAR if has_name(url) and not settings.webhook_allow_private else None
     account = account_of_request(transaction)
-    made = create_webhook(transaction, settings, account.id, url, [signer], barred=barred)
+    made = register_webhook(transaction, services(), account.id, url, [signer])
     choose_events(transaction, made, events or None, _chosen_lists(transaction, account.id))
-    if barred:
-        ask(transaction, services(), "webhook", account.id, made.id)
     return _with_secret(made, *signer)
 
 

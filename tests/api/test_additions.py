@@ -18,6 +18,7 @@ from tests.support.cases import each
 from tests.support.client import SENDS, Client, bad_query, check_error, invalid, not_found
 from tests.support.definitions import STANDARD, create
 from tests.support.description import describe
+from tests.support.management import MANAGEMENT, NOUNS, new_id
 from tests.support.tenants import Tenant
 
 COLLECTION = {"offset", "limit", "size", "_links", "_embedded"}
@@ -77,13 +78,22 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
     capture(tenant, "ben@example.com")
     for state in ("unsubscribed", "blocked"):
         assert tenant.api.post("/v1/suppressions", {"state": state, "email": "ann@example.com"}).status_code == 201
+    managed = {f"{name}_id": new_id(tenant, collection) for collection, name in NOUNS.items() for _ in range(2)}
     return {
+        **managed,
+        "secret_id": "k1",
+        "list_id": customers,
         "automation_id": automation,
         "run_id": runs_of(tenant.services, automation)[0].id,
         "captured_id": capture(tenant, "ann@example.com"),
         "tag": "first%20second",
         "uuid": answer.get_json()["_embedded"]["recipients"][0]["uuid"],
     }
+
+
+def client_of(tenant: Tenant, added: AddedPath) -> Client:
+    """A client with a key that may do all that the path offers."""
+    return tenant.client("manager" if added.path.startswith(MANAGEMENT) else "standard")
 
 
 def answer_to(api: Client, path: str, query: str = "") -> dict[str, Any]:
@@ -101,7 +111,8 @@ def items(page: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 @each("added", COLLECTIONS)
-def test_a_collection_has_the_envelope_and_pages(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
+def test_a_collection_has_the_envelope_and_pages(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
+    api = client_of(tenant, added)
     path = added.href(ids)
     page = answer_to(api, path)
     assert set(page) == COLLECTION
@@ -117,8 +128,9 @@ def test_a_collection_has_the_envelope_and_pages(api: Client, ids: dict[str, Any
 
 
 @each("added", COLLECTIONS)
-def test_every_item_links_to_itself(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
+def test_every_item_links_to_itself(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
     """What has no path of its own links to the query that finds it alone."""
+    api = client_of(tenant, added)
     for item in items(answer_to(api, added.href(ids))):
         href = item["_links"]["self"]["href"]
         if "?" in href:
@@ -128,7 +140,8 @@ def test_every_item_links_to_itself(api: Client, ids: dict[str, Any], added: Add
 
 
 @each("added", COLLECTIONS)
-def test_a_collection_takes_the_common_parameters(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
+def test_a_collection_takes_the_common_parameters(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
+    api = client_of(tenant, added)
     path = added.href(ids)
     (item, *_) = items(answer_to(api, path))
     name = next(iter(item))
@@ -146,7 +159,10 @@ def _is_time(value: object) -> bool:
 
 
 @each("added", COLLECTIONS)
-def test_a_collection_refuses_what_every_collection_refuses(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
+def test_a_collection_refuses_what_every_collection_refuses(
+    tenant: Tenant, ids: dict[str, Any], added: AddedPath
+) -> None:
+    api = client_of(tenant, added)
     path = added.href(ids)
     (item, *_) = items(answer_to(api, path))
     name = next(iter(item))
@@ -169,8 +185,9 @@ def test_a_collection_refuses_what_every_collection_refuses(api: Client, ids: di
 
 @each("added", INSTANCES)
 def test_an_instance_links_to_itself_and_takes_the_common_parameters(
-    api: Client, ids: dict[str, Any], added: AddedPath
+    tenant: Tenant, ids: dict[str, Any], added: AddedPath
 ) -> None:
+    api = client_of(tenant, added)
     path = added.href(ids)
     whole = answer_to(api, path)
     assert whole["_links"]["self"] == {"href": path}
@@ -183,19 +200,23 @@ def test_an_instance_links_to_itself_and_takes_the_common_parameters(
 
 
 @each("added", [added for added in ADDED if NAMES.search(added.path)])
-def test_an_unknown_id_is_not_found(api: Client, other_tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
+def test_an_unknown_id_is_not_found(
+    tenant: Tenant, other_tenant: Tenant, ids: dict[str, Any], added: AddedPath
+) -> None:
     """Each id of the path: one that nothing has, one that is none, and all of them for another account."""
+    api = client_of(tenant, added)
     for name in NAMES.findall(added.path):
         for value in (str(uuid.uuid4()) if name == "uuid" else BEYOND, "nonsense", -1):
             wrong = added.href({**ids, name: value})
             for method in added.methods:
                 not_found(api.request(method, wrong))
     for method in added.methods:
-        not_found(other_tenant.api.request(method, added.href(ids)))
+        not_found(client_of(other_tenant, added).request(method, added.href(ids)))
 
 
 @each("added", ADDED)
-def test_a_path_tells_its_methods(api: Client, anon: Client, ids: dict[str, Any], added: AddedPath) -> None:
+def test_a_path_tells_its_methods(tenant: Tenant, anon: Client, ids: dict[str, Any], added: AddedPath) -> None:
+    api = client_of(tenant, added)
     path = added.href(ids)
     methods = added.methods | {"OPTIONS"} | ({"HEAD"} if "GET" in added.methods else set())
     assert set(anon.request("OPTIONS", path).headers["Allow"].split(", ")) == methods
@@ -208,7 +229,8 @@ def test_a_path_tells_its_methods(api: Client, anon: Client, ids: dict[str, Any]
 
 
 @each("added", ADDED)
-def test_an_error_has_the_path_and_the_page_of_its_code(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
+def test_an_error_has_the_path_and_the_page_of_its_code(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
+    api = client_of(tenant, added)
     path = added.href(ids)
     for method in added.methods:
         body = bad_query(api.request(method, f"{path}/?nonsense=1"), "parameter_not_supported", field="nonsense")
@@ -217,7 +239,8 @@ def test_an_error_has_the_path_and_the_page_of_its_code(api: Client, ids: dict[s
 
 
 @each("added", POSTS)
-def test_a_post_reads_its_body_as_every_other(api: Client, ids: dict[str, Any], added: AddedPath) -> None:
+def test_a_post_reads_its_body_as_every_other(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
+    api = client_of(tenant, added)
     path = added.href(ids)
     check_error(api.raw("POST", path, b"{"), 400, "invalid_request", "invalid_request")
     check_error(api.raw("POST", path, b"{}", "text/csv"), 400, "invalid_request", "invalid_request")

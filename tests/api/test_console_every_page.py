@@ -15,8 +15,8 @@ import pytest
 from flask import Flask
 from sqlalchemy import delete
 
-from app.accounts.auth import SCOPES, STANDARD
-from app.accounts.sessions import MANAGE, OPERATOR
+from app.accounts.auth import MANAGE, SCOPES, STANDARD
+from app.accounts.sessions import OPERATOR
 from app.db.models import SendPause
 from tests.support.browser import HOME, SAME_ORIGIN, Browser, words
 from tests.support.cases import each

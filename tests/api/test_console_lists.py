@@ -122,7 +122,7 @@ BLANK: dict[str, Any] = {
 def test_a_list_that_is_too_large_for_one_request_names_the_command(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.console.lists.MAX_CONTACTS_AT_ONCE", 1)
+    monkeypatch.setattr("app.contacts.counts.MAX_CONTACTS_AT_ONCE", 1)
     list_id, browser = tenant.add_list("Large", fields=(("Mobile", "Mobile Phone"),)), linked(tenant)
     for _ in range(2):
         tenant.new_contact(list_id, mobile=new_mobile())

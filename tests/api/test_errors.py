@@ -264,7 +264,7 @@ def test_the_message_says_what_would_be_accepted(api: Client, customers: int) ->
 def test_a_key_without_the_scope_gets_its_name(tenant: Tenant, customers: int) -> None:
     answer = tenant.client("report").get(f"/v1/lists/{customers}")
     assert answer.get_json()["developer_message"] == (
-        "This needs the scope list.view, which keys of the level report lack. Use a key of a higher level."
+        "This needs the scope list.view, which keys of the level report lack. Use a key of the level standard."
     )
 
 

@@ -22,6 +22,8 @@ from tests.support.captured import capture
 from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, ids, invalid, not_found
 from tests.support.definitions import STANDARD, create
+from tests.support.management import MANAGEMENT, body_of, path_of
+from tests.support.management import ROUTES as MANAGEMENT_ROUTES
 from tests.support.preferences import PreferencesPage, preferences_path
 from tests.support.rows import Rows
 from tests.support.statements import StatementCounter
@@ -30,16 +32,20 @@ from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, un
 # ---------------------------------------------------------------------------------------------- statements
 
 SCOPED = {table.name for table in Base.metadata.tables.values() if "account_id" in table.columns}
-LIST_TABLES = {"contacts", "list_fields"}
+LIST_TABLES = {"contacts", "list_fields", "contact_counts", "send_pauses"}
 """Tables whose rows are found through their list. The list is looked up for the account first."""
 
 TABLES_WITHOUT_ACCOUNT = {"api_keys"}
 """A key is looked up by its hash: the account is what the request learns from it."""
 
+VERSION_TABLES = {"messages", "message_versions"}
+"""Tables of messages whose versions are written at the end of the transaction that has changed them."""
+
 TABLES = re.compile(r"(?:FROM|JOIN|UPDATE)\s+\"?([a-z_]+)\"?", re.IGNORECASE)
 CONDITION = re.compile(r"\b(?:WHERE|ON)\b(.*)", re.IGNORECASE | re.DOTALL)
 BY_PRIMARY_KEY = re.compile(
     r"UPDATE .* WHERE [a-z_]+\.id = \S+"
+    r"|DELETE FROM [a-z_]+ WHERE [a-z_]+\.id = \S+"
     r"|(UPDATE|DELETE) .* WHERE send_queue\.recipient_id IN \(SELECT value \s*FROM json_each\(\?\)\)",
     re.DOTALL,
 )
@@ -53,6 +59,7 @@ def unscoped(statement: str) -> set[str]:
     if "account_id" in condition or BY_PRIMARY_KEY.fullmatch(statement):
         return set()
     free = TABLES_WITHOUT_ACCOUNT | (LIST_TABLES if "list_id" in condition else set())
+    free |= VERSION_TABLES if "message_versions.message_id" in statement else set()
     return {table for table in TABLES.findall(statement) if table in SCOPED - free}
 
 
@@ -100,7 +107,10 @@ class Estate:
     offered_id: int = 0
 
     def path(self, rule: str) -> str:
-        """The rule filled with ids of this account, with a new contact each time, because some requests delete it."""
+        """The rule filled with ids of this account; those of contacts and of what is managed are new each time, because
+        some requests delete them."""
+        if rule.startswith(MANAGEMENT):
+            return path_of(self.tenant, rule)
         named = {
             "<list_id>": self.list_id,
             "<message_id>": self.message_id,
@@ -194,6 +204,7 @@ SUCCESS = {
     ("POST", "/v1/automations/validate"): 200,
     ("POST", "/v1/transactional-sends/cancel"): 200,
     ("POST", "/v1/transactional-sends/<uuid>/cancel"): 200,
+    **MANAGEMENT_ROUTES,
 }
 """Every endpoint, and the status of a request that is good in every way."""
 
@@ -221,6 +232,8 @@ def send_request(client: Client, method: str, path: str, body: Any) -> Any:
 
 def body_for(estate: Estate, method: str, rule: str) -> Any:
     """A valid body for the endpoint."""
+    if rule.startswith(MANAGEMENT):
+        return body_of(estate.tenant, method, rule)
     if rule == SENDS:
         return estate.send()
     if rule == "/v1/automations/validate":
@@ -257,10 +270,11 @@ def test_every_endpoint_for_every_level(app: Flask, estate: Estate, method: str,
 @each(("method", "rule"), [route for route in SUCCESS if "<" in route[1]])
 def test_paths_of_another_account_do_not_exist(estate: Estate, neighbour: Estate, method: str, rule: str) -> None:
     path, body = estate.path(rule), body_for(estate, method, rule)
-    instance_path = re.sub("/(pause|resume|cancel)$", "", path)
-    before = estate.tenant.api.get(instance_path).get_json()
-    not_found(send_request(neighbour.tenant.api, method, path, body))
-    assert estate.tenant.api.get(instance_path).get_json() == before
+    level = "manager" if rule.startswith(MANAGEMENT) else "standard"
+    instance_path = re.sub("/(pause|resume|cancel|preview|test|check|rotate|secrets.*)$", "", path)
+    before = estate.tenant.client(level).get(instance_path).get_json()
+    not_found(send_request(neighbour.tenant.client(level), method, path, body))
+    assert estate.tenant.client(level).get(instance_path).get_json() == before
 
 
 @each("name", ["lists", "messages", "transactional-groups", "automations"])

@@ -18,6 +18,7 @@ from tests.support.apps import app_with
 from tests.support.cases import each
 from tests.support.client import SENDS, Client
 from tests.support.definitions import STANDARD, create
+from tests.support.management import MANAGEMENT, NOUNS
 from tests.support.tenants import Tenant
 
 OPERATIONS = {
@@ -55,8 +56,31 @@ OPERATIONS = {
     "suppressions.add": "POST /v1/suppressions",
     "suppressions.list": "GET /v1/suppressions",
     "suppressions.remove": "DELETE /v1/suppressions",
+    **{
+        f"management.{collection}.{verb}": f"{method} {MANAGEMENT}/{collection}"
+        for verb, method in (("list", "GET"), ("create", "POST"))
+        for collection in NOUNS
+        if (collection, verb) != ("senders", "create")
+    },
+    **{
+        f"management.{collection}.{verb}": f"{method} {MANAGEMENT}/{collection}/{{{name}_id}}"
+        for verb, method in (("get", "GET"), ("update", "PATCH"), ("delete", "DELETE"))
+        for collection, name in NOUNS.items()
+    },
+    "management.domains.check": "POST /v1/management/domains/{domain_id}/check",
+    "management.domains.rotate": "POST /v1/management/domains/{domain_id}/rotate",
+    "management.keys.rotate": "POST /v1/management/keys/{key_id}/rotate",
+    "management.messages.preview": "POST /v1/management/messages/{message_id}/preview",
+    "management.webhooks.add_secret": "POST /v1/management/webhooks/{webhook_id}/secrets",
+    "management.webhooks.check": "POST /v1/management/webhooks/{webhook_id}/check",
+    "management.webhooks.remove_secret": "DELETE /v1/management/webhooks/{webhook_id}/secrets/{secret_id}",
+    "management.webhooks.test": "POST /v1/management/webhooks/{webhook_id}/test",
 }
-REPLAYABLE = {"automations.pause", "automations.resume", "contacts.create", "sends.create", "suppressions.add"}
+REPLAYABLE = {
+    *("automations.pause", "automations.resume", "contacts.create", "sends.create", "suppressions.add"),
+    *(f"management.{collection}.create" for collection in ("automations", "domains", "lists", "messages")),
+    "management.domains.rotate",
+}
 RESPONSE_HEADERS = {"X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
 MOMENT = datetime(2026, 1, 31, 10, 0, tzinfo=UTC)
 UUID = "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"
@@ -172,11 +196,15 @@ RESPONSES_LACK = {
     "SentContactLinks": {"contact", "list"},
     "SuppressionLinks": {"list", "recipient"},
     "TimelineStep": {"transport"},
+    "WebhookWithSecret": {"generated_secret"},
 }
 """Properties that only some responses have."""
 REQUESTS = {
     *("Attachment", "ContactUpdate", "ContactWrite", "ContactsUpdate", "ContactsWrite", "Recipient", "Resumption"),
     *("AutomationDefinition", "Cancellation", "Send", "Subscribed", "SuppressionWrite", "SuppressionsWrite"),
+    *(f"{noun}{verb}" for noun in ("List", "Message", "Webhook", "Domain", "Key") for verb in ("Create", "Update")),
+    *("SenderUpdate", "ListFieldWrite", "SecretWrite", "NewSecret", "DomainKeyWrite", "DomainRotation", "KeyRotation"),
+    *("MessagePreview", "PreviewRecipient"),
 }
 
 

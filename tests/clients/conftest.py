@@ -16,6 +16,7 @@ from transactional_messaging import Client
 
 from app.launcher.screen import SEED
 from tests.support.launched import PATIENT, ROOT, LaunchedService
+from tests.support.nameserver import NameServer
 from tests.support.servers import free_port, short_folder
 
 LIBRARY = ROOT / "clients" / "python" / "src"
@@ -84,6 +85,7 @@ class Service:
     """The running service, and the ids of its account for these tests."""
 
     launched: LaunchedService
+    name_server: NameServer
     list_id: int
     message_id: int
     automation_id: int
@@ -92,14 +94,14 @@ class Service:
         """A client of the library."""
         return Client(token, self.launched.base)
 
-    def flask(self, *arguments: str) -> dict[str, Any]:
+    def flask(self, *arguments: str) -> Any:
         """What a command of the operator prints as JSON."""
         command = [sys.executable, "-m", "flask", "--app", "wsgi", *arguments, "--json"]
         done = subprocess.run(
             command, cwd=ROOT, env=self.launched.environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        return dict(json.loads(done.stdout))
+        return json.loads(done.stdout)
 
     def environment(self, token: str) -> dict[str, str]:
         """The environment of a program that uses the service."""
@@ -120,14 +122,14 @@ def seed(launched: LaunchedService, file: Path) -> None:
 def service() -> Iterator[Service]:
     """The service as `make run` starts it."""
     settings = {"SEED": "", "WEBHOOK_ALLOW_PRIVATE": "on", "WEBHOOK_SPACING": "1", "RATE_LIMIT": "off"}
-    with short_folder() as folder:
-        launched = LaunchedService(folder, **PATIENT, **settings)
+    with short_folder() as folder, NameServer() as name_server:
+        launched = LaunchedService(folder, **PATIENT, **settings, DNS_RESOLVER=name_server.address)
         try:
             launched.start()
             seed(launched, folder / "library.yaml")
             with Client(TOKEN, launched.base) as client:
                 first_items = [part.list().first() for part in (client.lists, client.messages, client.automations)]
-            yield Service(launched, *(item["id"] for item in first_items if item is not None))
+            yield Service(launched, name_server, *(item["id"] for item in first_items if item is not None))
             launched.stop()
         finally:
             launched.clear()

@@ -19,6 +19,7 @@ from app.cli import COMMANDS, LazyCommands
 from app.db.models import Base, table_of
 from app.http.context import EXTENSION
 from tests.conftest import test_settings
+from tests.support.management import ROUTES as MANAGEMENT_ROUTES
 from tests.support.sources import sources
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text("utf-8")
@@ -199,6 +200,7 @@ AUDITED_ROUTES = {
     ),
     "DELETE /v1/lists/<list_id>/contacts",
     "DELETE /v1/lists/<list_id>/contacts/<contact_id>",
+    *(f"{method} {rule}" for method, rule in MANAGEMENT_ROUTES if method != "GET" and not rule.endswith("/preview")),
     "POST /v1/automations/<automation_id>/pause",
     "POST /v1/automations/<automation_id>/resume",
     "DELETE /v1/suppressions",
@@ -211,6 +213,7 @@ NOT_AUDITED_ROUTES = {
     "POST /console/lists/<list_id>/import/preview": "stores nothing",
     **{f"POST /console/stored-messages/<message_id>/{action}": "stores nothing" for action in ("html", "preview")},
     "POST /console/stored-messages/<message_id>/test": "traffic",
+    "POST /v1/management/messages/<message_id>/preview": "stores nothing",
     "POST /console/suppressions/preview": "stores nothing",
     "POST /v1/transactional-sends": "traffic",
     "POST /v1/transactional-sends/cancel": "traffic, which is in the timelines",

@@ -97,6 +97,7 @@ def methods() -> set[str]:
     """`contacts.list` and so on."""
     client = FakeService().client()
     parts = {name: part for name, part in vars(client).items() if not name.startswith("_")}
+    parts |= {f"management.{name}": part for name, part in vars(parts.pop("management")).items()}
     return {
         f"{name}.{method}"
         for name, part in parts.items()
@@ -111,7 +112,7 @@ def test_there_is_a_method_for_each_operation_and_no_other() -> None:
 
 def test_the_page_of_the_library_lists_them() -> None:
     page = (ROOT / "clients" / "python" / "README.md").read_text("utf-8")
-    rows = re.findall(r"^\| `client\.(\w+)` \| (.+) \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\| `client\.([\w.]+)` \| (.+) \|$", page, re.MULTILINE)
     listed = {f"{part}.{name}" for part, names in rows for name in re.findall(r"`(\w+)`", names)}
     assert listed == methods()
 

@@ -19,6 +19,7 @@ from tests.support.captured import capture
 from tests.support.cases import each
 from tests.support.client import Client
 from tests.support.definitions import STANDARD, create
+from tests.support.management import new_id
 from tests.support.rows import change_recipients
 from tests.support.tenants import Tenant
 
@@ -30,6 +31,9 @@ SECTIONS = {(method, path): text for method, path, text in SECTION.findall(TEXT)
 EXAMPLE = re.compile(r"```sh\n(.*?)```\s+(\d{3})", re.DOTALL)
 JSON_BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
 UUID = "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"
+MANAGEMENT_PAGE = (DOCS / "management.md").read_text("utf-8")
+MANAGEMENT_ROUTES = set(re.findall(r"`([A-Z]+) (/v1/management\S*)`", MANAGEMENT_PAGE))
+"""The endpoints of that page, which all have one scope."""
 EXAMPLES = [
     (route, command, int(status)) for route, text in SECTIONS.items() for command, status in EXAMPLE.findall(text)
 ]
@@ -46,9 +50,12 @@ def routes(app: Flask) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def test_the_pages_have_every_endpoint_with_its_scope(app: Flask) -> None:
-    assert set(SECTIONS) == set(routes(app))
+    assert set(SECTIONS) | MANAGEMENT_ROUTES == set(routes(app))
     for route, scopes in routes(app).items():
-        assert all(f"`{scope}`" in SECTIONS[route] for scope in scopes), route
+        if route in MANAGEMENT_ROUTES:
+            assert scopes == ("manage",)
+        else:
+            assert all(f"`{scope}`" in SECTIONS[route] for scope in scopes), route
 
 
 def test_every_endpoint_has_an_example() -> None:
@@ -124,6 +131,17 @@ def test_every_example_works(
     assert curl.method == route[0]
     answer = api.request(curl.method, curl.path, headers=curl.headers, data=curl.body)
     assert answer.status_code == status, answer.text
+
+
+def test_every_example_of_management_works(tenant: Tenant, ids: dict[str, Any]) -> None:
+    managed = {collection: new_id(tenant, collection) for collection in ("messages", "domains", "senders")}
+    examples = EXAMPLE.findall(MANAGEMENT_PAGE)
+    assert len(examples) == 9
+    for command, status in examples:
+        text = command.replace('"message": "Welcome"', f'"message": {ids["messages"]}')
+        curl = Curl.read(text, {**ids, **managed})
+        answer = tenant.client("manager").request(curl.method, curl.path, headers=curl.headers, data=curl.body)
+        assert (answer.status_code, command) == (int(status), command), answer.text
 
 
 @each("route", [route for route in SECTIONS if JSON_BLOCK.search(SECTIONS[route])])

@@ -89,6 +89,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("recipients", "retention", "routing", "runs", "sends", "services", "tracking"),
     ),
     "network_checks": ("audit", "db", "events", "infrastructure", "maintenance", "services"),
+    "management": (
+        *("accounts", "automations", "contacts", "db", "events", "lists", "maintenance", "messages"),
+        *("network_checks", "query", "runs", "senders", "sends", "services"),
+    ),
     "sign_in": ("accounts", "audit", "db", "events", "infrastructure", "services"),
     "privacy": (
         *(

@@ -18,12 +18,13 @@ from app.http.plugins import PluginError, discover
 from app.settings import Settings
 from tests.support.apps import app_with_plugins
 from tests.support.client import Client, check_error
+from tests.support.management import ROUTES as MANAGEMENT_ROUTES
 from tests.support.plugins import install
 from tests.support.tenants import Tenant
 
 CONTACTS = "/v1/lists/<>/contacts"
 ENDPOINTS = {
-    ("GET", "/v1"): ("report.view",),
+    ("GET", "/v1"): ("report.view", "manage"),
     ("GET", "/v1/lists"): ("list.view",),
     ("GET", "/v1/lists/<>"): ("list.view",),
     ("GET", CONTACTS): ("contact.view",),
@@ -57,6 +58,7 @@ ENDPOINTS = {
     ("POST", "/v1/automations/<>/pause"): ("contact.update",),
     ("POST", "/v1/automations/<>/resume"): ("contact.update",),
     ("POST", "/v1/automations/validate"): ("contact.update",),
+    **{(method, re.sub("<[^>]*>", "<>", rule)): ("manage",) for method, rule in MANAGEMENT_ROUTES},
 }
 """Every endpoint with its scopes (docs/requests.md#keys-and-scopes)."""
 CONSOLE = {
@@ -291,7 +293,7 @@ def test_one_of_several_scopes_is_sufficient(
     install(tmp_path, monkeypatch, {"extra": "tms_extra"}, tms_extra=ONE_OF_TWO)
     with app_with_plugins(settings) as app:
         statuses = {level: Client(app, tenant.tokens[level]).get("/v1/extra").status_code for level in SCOPES}
-    assert statuses == {"report": 403, "limited": 200, "standard": 200}
+    assert statuses == {"report": 403, "limited": 200, "standard": 200, "manager": 403}
 
 
 def test_installed_packages_come_after_the_built_in_ones_by_name(

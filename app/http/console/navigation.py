@@ -10,7 +10,8 @@ from typing import NamedTuple
 from flask import render_template
 from markupsafe import Markup
 
-from app.accounts.sessions import MANAGE, OPERATOR
+from app.accounts.auth import MANAGE
+from app.accounts.sessions import OPERATOR
 
 HOME = "/console"
 

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from sqlalchemy import select, update
 
-from app.accounts.auth import SCOPES, STANDARD, hash_token
-from app.accounts.sessions import MANAGE, OPERATOR
+from app.accounts.auth import MANAGE, SCOPES, STANDARD, hash_token
+from app.accounts.sessions import OPERATOR
 from app.clock import now
 from app.console.messages import PATH
 from app.db.models import Account, ConsoleSession, Recipient

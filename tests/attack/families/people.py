@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from sqlalchemy import func, select, update
 
-from app.accounts.auth import STANDARD
-from app.accounts.sessions import MANAGE, READER_SCOPES
+from app.accounts.auth import MANAGE, STANDARD
+from app.accounts.sessions import READER_SCOPES
 from app.clock import now
 from app.db.models import ConsolePerson, ConsoleSession
 from app.http.console.guard import MAX_ATTEMPTS

@@ -12,6 +12,7 @@ from transactional_messaging.contacts import Contacts
 from transactional_messaging.groups import Groups
 from transactional_messaging.inbox import Inbox
 from transactional_messaging.lists import Lists
+from transactional_messaging.management import Management
 from transactional_messaging.messages import Messages
 from transactional_messaging.retries import Retries
 from transactional_messaging.root import Root
@@ -57,6 +58,7 @@ class Client:
         self.automations = Automations(caller)
         self.inbox = Inbox(caller)
         self.suppressions = Suppressions(caller)
+        self.management = Management(caller)
 
     def close(self) -> None:
         """Closes the connections; another request opens new ones."""
