@@ -25,7 +25,18 @@ from app.management.domains import DOMAINS
 from app.management.keys import KEYS
 from app.management.lists import CONFIRMATION, LISTS
 from app.management.messages import MESSAGES, preview_message
-from app.management.noun import PATH, Create, CreatedRow, ManagedNoun, Manager, Values, find_row, page_items, show_row
+from app.management.noun import (
+    PATH,
+    Create,
+    CreatedRow,
+    ManagedNoun,
+    Manager,
+    Values,
+    check_number,
+    find_row,
+    page_items,
+    show_row,
+)
 from app.management.senders import SENDERS
 from app.management.webhooks import WEBHOOKS
 from app.query.conditions import Query
@@ -213,7 +224,12 @@ def _create_view(noun: ManagedNoun, bodies: Bodies, read: Read, create: Create) 
 
         def prepare() -> Callable[[Transaction], Response]:
             values = read()
-            return lambda transaction: _item_response(transaction, noun, create(transaction, _manager(), values), 201)
+
+            def work(transaction: Transaction) -> Response:
+                check_number(transaction, noun, principal().account_id)
+                return _item_response(transaction, noun, create(transaction, _manager(), values), 201)
+
+            return work
 
         return _in_one_transaction(noun, prepare)
 

@@ -9,6 +9,7 @@ from sqlalchemy import func, null, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
+from app.db.locks import advisory_lock
 from app.db.lookup import find_by_name
 from app.db.models import Contact, List, ListField
 from app.db.models.base import apply_changes
@@ -153,6 +154,7 @@ def check_options(type_: str, options: Sequence[str]) -> None:
 
 
 def _check_free(session: Session, account_id: int, name: str) -> None:
+    advisory_lock(session, "names of lists", account_id)
     if find_by_name(session, List, account_id, name) is not None:
         raise ServiceError("conflict", field="name", detail=f"the account already has a list {name!r}")
 

@@ -134,6 +134,7 @@ DOMAINS = ManagedNoun(
     whole=SHAPE,
     details=(Details(("records", "keys"), _records_and_keys), Details(("is_checked",), _checks)),
     create=create,
+    most=500,
     update=update,
     delete=delete,
 )

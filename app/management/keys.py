@@ -83,6 +83,7 @@ KEYS = ManagedNoun(
     shape=SHAPE,
     whole=SHAPE,
     create=create,
+    most=10_000,
     update=update,
     delete=delete,
     has_tests=True,

@@ -114,6 +114,7 @@ LISTS = ManagedNoun(
     whole=SHAPE,
     details=(Details(("fields",), _fields),),
     create=create,
+    most=1_000,
     update=update,
     delete=delete,
     delete_parameters={"confirm": parse_confirmation},

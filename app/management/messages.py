@@ -81,6 +81,7 @@ MESSAGES = ManagedNoun(
     shape=SHAPE,
     whole=with_properties(SHAPE, {**PROPERTIES, **BODIES}),
     create=create,
+    most=10_000,
     update=update,
     delete=delete,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Select, or_, select
+from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.db.database import Transaction
@@ -73,6 +73,8 @@ class ManagedNoun:
     delete_parameters: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
     has_tests: bool = False
     """Whether rows of the test account are among them."""
+    most: int | None = None
+    """How many of them an account may have; None for a noun that is created by operators, or limited otherwise."""
     is_managed: tuple[ColumnElement[bool], ...] = ()
     """What else holds for the rows."""
     shows_secrets: bool = False
@@ -141,6 +143,14 @@ def is_of_test_account(model: Any) -> Any:
 def managed_accounts(account_id: int) -> Select[Any]:
     """The ids of the account and of its test account."""
     return select(Account.id).where(or_(Account.id == account_id, Account.test_of == account_id))
+
+
+def check_number(session: Session, noun: ManagedNoun, account_id: int) -> None:
+    """Raises `conflict` for an account that has as many as it may."""
+    count = select(func.count()).select_from(noun.model).where(*noun.scope(account_id))
+    if noun.most is not None and session.execute(count).scalar_one() >= noun.most:
+        detail = f"The account already has {noun.most:,} {noun.collection}, which is the maximum."
+        raise ServiceError("conflict", detail=detail)
 
 
 def find_row(session: Session, noun: ManagedNoun, manager: Manager, row_id: int) -> Any:

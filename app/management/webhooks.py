@@ -43,6 +43,7 @@ from app.network_checks.webhooks import register_webhook
 from app.query.fields import FilterType
 from app.query.reader import Property, as_timestamp
 
+SECRET_ATTRIBUTES = ("id", "secret")
 PROPERTIES = {
     "id": Property(Webhook.id),
     "url": Property(Webhook.url),
@@ -89,7 +90,10 @@ def create(transaction: Transaction, manager: Manager, values: Values) -> Create
     url = well_formed_url(manager.services.settings, values["url"])
     given = [(secret["id"], secret["secret"]) for secret in values.get("secrets", [])]
     signers = given or [(new_key_id([]), new_secret())]
-    row = register_webhook(transaction, manager.services, account_id, url, signers[:1])
+    try:
+        row = register_webhook(transaction, manager.services, account_id, url, signers[:1])
+    except ServiceError as error:
+        raise error.within("secrets", 0) if error.errors[0].field in SECRET_ATTRIBUTES else error from None
     _set_secrets(transaction, manager, row, values)
     _choose(transaction, row, values)
     (key_id, secret), *_ = signers
@@ -159,6 +163,7 @@ WEBHOOKS = ManagedNoun(
     whole=SHAPE,
     details=(Details(("secrets",), _secrets),),
     create=create,
+    most=100,
     update=update,
     delete=delete,
     has_tests=True,

@@ -10,6 +10,7 @@ from app.addresses import MESSAGE_TYPES, is_valid_email
 from app.clock import this_second
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.db.database import Transaction
+from app.db.locks import advisory_lock
 from app.db.lookup import find_by_name
 from app.db.models import Message
 from app.db.models.base import apply_changes
@@ -68,6 +69,7 @@ def _normalized(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_free(transaction: Transaction, account_id: int, name: str) -> None:
+    advisory_lock(transaction, "names of messages", account_id)
     if find_by_name(transaction, Message, account_id, name) is not None:
         raise ServiceError("conflict", field="name", detail=f"the account already has a message {name!r}")
 
