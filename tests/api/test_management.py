@@ -176,9 +176,9 @@ def test_a_message_and_its_versions(tenant: Tenant, manager: Client) -> None:
     after = changed(manager, "messages", made, {"subject": "Bye", "body_html": None, "reply_to": ""})
     assert (after["subject"], after["body_html"], after["body_text"], after["reply_to"]) == ("Bye", None, "Hello", None)
     with tenant.services.database.read() as session:
-        of_message = MessageVersion.account_id == tenant.id, MessageVersion.message_id == made["id"]
+        is_message = MessageVersion.account_id == tenant.id, MessageVersion.message_id == made["id"]
         columns = MessageVersion.number, MessageVersion.via, MessageVersion.changed
-        versions = session.execute(select(*columns).where(*of_message).order_by(MessageVersion.number)).all()
+        versions = session.execute(select(*columns).where(*is_message).order_by(MessageVersion.number)).all()
     assert [tuple(version) for version in versions] == [
         (1, "POST /v1/management/messages", []),
         (2, "PATCH /v1/management/messages/<message_id>", ["subject", "body_html"]),
@@ -193,7 +193,7 @@ def test_a_preview_shows_what_a_recipient_would_get(tenant: Tenant, manager: Cli
     made = create(tenant, "messages", from_name="Acme", from_address=f"hello@{tenant.domain}")
     preview = path("messages", made, "/preview")
     list_id = tenant.add_list()
-    shown = manager.post(
+    answer = manager.post(
         preview,
         {
             "list_id": list_id,
@@ -201,8 +201,8 @@ def test_a_preview_shows_what_a_recipient_would_get(tenant: Tenant, manager: Cli
             "body_text": "%%n%% %%x%%",
         },
     )
-    assert shown.status_code == 200, shown.text
-    body = shown.get_json()
+    assert answer.status_code == 200, answer.text
+    body = answer.get_json()
     assert (body["outcome"], body["skip"], body["refusals"], body["invalid_markup"]) == ("send", None, [], [])
     assert (body["email"], body["subject"], body["body_text"]) == ("ann@example.com", "Hi Ann", "1 ")
     assert body["wildcards_without_value"] == [{"field": "body_text", "name": "x", "fallback": ""}]

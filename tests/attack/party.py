@@ -21,6 +21,7 @@ from app.db.models import (
 )
 from app.routing.table import DEFAULT_TRANSPORT
 from app.suppressions.states import BLOCKED
+from tests.support.management import MANAGEMENT
 from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 NAMES = ("v1ct1m", "att4ck3r")
 LEVELS = ("report", "limited", "standard")
+MANAGER = "manager"
+"""The level whose keys set an account up, and cannot sign in."""
 FLOODING, WALLED = "flooding", "walled"
 """Further accounts: with a small rate limit, and with a list of allowed networks."""
 ALLOWED = "192.0.2.7"
@@ -76,6 +79,11 @@ def secret_of(name: str) -> str:
     return f"secret-of-the-webhook-of-{name}-0123456789"
 
 
+def key_id_of(name: str) -> str:
+    """The id of that secret."""
+    return f"k-{name}"
+
+
 def seed_of(receiver: int, kannel: int, trap: int, password: str) -> dict[str, Any]:
     """The seed file with all of them. Without a receiver there are webhooks of the attacker with names whose addresses
     the attacker will change."""
@@ -100,7 +108,7 @@ def _small(name: str) -> dict[str, Any]:
         "owner_email": f"owner@{name}.example",
         "owner_confirmed": True,
         "keys": [
-            *({"name": level, "access_level": level, "token": token_of(name, level)} for level in LEVELS),
+            *({"name": level, "access_level": level, "token": token_of(name, level)} for level in (*LEVELS, MANAGER)),
             {"name": "test", "access_level": "standard", "token": token_of(name, "test"), "test": True},
         ],
         "domains": [f"{name}.example"],
@@ -133,7 +141,7 @@ def _account(name: str, hooks: list[str]) -> dict[str, Any]:
             }
         ],
         "blocked": [{"email": f"blocked@{name}-people.example", "reason": f"asked {name} for it"}],
-        "webhooks": [{"url": hook, "secrets": [{"id": "k1", "secret": secret_of(name)}]} for hook in hooks],
+        "webhooks": [{"url": hook, "secrets": [{"id": key_id_of(name), "secret": secret_of(name)}]} for hook in hooks],
     }
 
 
@@ -143,9 +151,13 @@ class Party:
     def __init__(self, name: str) -> None:
         self.name = name
         self.domain = f"{name}.example"
-        self.tokens = {level: token_of(name, level) for level in (*LEVELS, "test")}
+        self.tokens = {level: token_of(name, level) for level in (*LEVELS, MANAGER, "test")}
         self.token = self.tokens["standard"]
         self.ids: dict[str, Any] = {}
+
+    def token_for(self, path: str) -> str:
+        """The token of the key that may most at the path."""
+        return self.tokens[MANAGER] if path.startswith(MANAGEMENT) else self.token
 
     @property
     def person(self) -> str:
@@ -190,6 +202,7 @@ class Party:
         assert made.status_code == 201, made.text
         self.ids["contact_id"] = made.json()["id"]
         self.ids["tag"] = f"{self.name}-tag"
+        self.ids["secret_id"] = key_id_of(self.name)
         labels = {"tags": [self.ids["tag"]], "metadata": {"order": self.name}}
         first = self.send(message_id=self.ids["message_id"], **labels)
         for body in (first, self.text(), self.text(transport="kannel")):

@@ -25,7 +25,7 @@ from tests.support.tenants import Tenant, new_email, new_mobile, new_tenant
 
 def test_an_account_is_named_by_its_name_or_id(bare: Cli, tenant: Tenant) -> None:
     by_name = bare.json("keys", "list", "--account", tenant.name)
-    assert len(by_name) == 3
+    assert len(by_name) == 4
     assert bare.json("keys", "list", "--account", str(tenant.id)) == by_name
 
 
@@ -123,7 +123,7 @@ def test_an_unusable_database_is_reported_in_one_line_with_exit_code_1() -> None
             "Invalid value for '--track-opens': 'x' is neither on nor off.",
         ),
         (["contacts", "show", "1"], "Missing option '--list'."),
-        (["keys", "create", "k"], "Missing option '--level': it is one of report, limited, standard."),
+        (["keys", "create", "k"], "Missing option '--level': it is one of report, limited, standard, manager."),
         (["backup"], "Missing argument 'FILE' or 'FOLDER'."),
         (["contacts", "update", "--list", "1"], "Missing argument 'CONTACT'."),
         (["sends", "retry"], "Missing argument 'UUID' or 'FILTER'."),

@@ -117,7 +117,7 @@ def strangers(console: Console) -> dict[str, Browser]:
     """Sessions for which the victim's ids do not exist."""
     on = console.on
     return {
-        **{level: console.signed_in(token) for level, token in on.attacker.tokens.items()},
+        **{level: console.signed_in(on.attacker.tokens[level]) for level in (*LEVELS, "test")},
         "a link": console.linked(ATTACKER),
         "the victim's test key": console.signed_in(on.victim.tokens["test"]),
     }

@@ -144,7 +144,7 @@ def foreign_pages(on: Stage) -> Iterator[Case]:
         for method in ("OPTIONS", operation.method):
             if method not in ("OPTIONS", "GET"):
                 continue
-            answer = on.ask(method, path, on.attacker.token, headers=FOREIGN)
+            answer = on.ask(method, path, on.attacker.token_for(path), headers=FOREIGN)
             allowed = [name for name in answer.headers if name.lower().startswith("access-control-")]
             yield case("foreign pages", not allowed and not answer.cookies, f"{method} {path}: {allowed}")
         if operation.method != "POST":
@@ -155,6 +155,6 @@ def foreign_pages(on: Stage) -> Iterator[Case]:
             without = on.ask("POST", path, None, body=body, headers=headers)
             yield case("foreign pages", without.status_code == 401, f"{kind} without a key: {without.text}")
             if operation.texts:
-                answer = on.ask("POST", path, on.attacker.token, body=body, headers=headers)
+                answer = on.ask("POST", path, on.attacker.token_for(path), body=body, headers=headers)
                 held = answer.status_code in (400, 415) and not items(answer)
                 yield case("foreign pages", held or not kind, f"{kind} to {path}: {answer.text}")

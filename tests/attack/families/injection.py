@@ -138,7 +138,8 @@ def filled(on: Stage, operation: Operation, kind: str, number: int) -> Any:
 
 def post(on: Stage, operation: Operation, body: Any) -> requests.Response:
     """The answer to a body with the attacker's ids in the path."""
-    return on.ask(operation.method, operation.path.format(**on.attacker.ids), on.attacker.token, body=body)
+    path = operation.path.format(**on.attacker.ids)
+    return on.ask(operation.method, path, on.attacker.token_for(path), body=body)
 
 
 def links(on: Stage) -> Iterator[Case]:
@@ -178,7 +179,8 @@ def filters(on: Stage) -> Iterator[Case]:
         for name, value in itertools.product(names, tried[: 1 if on.short else None]):
             for operator in operators:
                 query = {f"{name}{operator}": value.encode("utf-8", "surrogatepass"), "limit": 1000}
-                answer = on.ask("GET", operation.path.format(**on.attacker.ids), on.attacker.token, query=query)
+                path = operation.path.format(**on.attacker.ids)
+                answer = on.ask("GET", path, on.attacker.token_for(path), query=query)
                 # A range without ends has every value, and no filter of such a name restricts nothing.
                 held = answer.status_code in (200, 400, 403) and (value == ".." or not items(answer))
                 yield case("filters", held, f"{operation.name} by {name}{operator}={value!r}: {answer.text[:300]}")

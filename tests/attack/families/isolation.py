@@ -3,6 +3,7 @@ idempotency key. What is somebody else's must be answered exactly as what does n
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -17,9 +18,10 @@ from app.accounts.auth import SCOPES
 from app.db.models import Account, Base, List
 from app.suppressions.states import BLOCKED, UNSUBSCRIBED
 from tests.attack.description import Operation, Path, changed
-from tests.attack.party import AUTOMATION, LEVELS, LIST, MESSAGE, MOBILES, NAMES
+from tests.attack.party import AUTOMATION, LEVELS, LIST, MANAGER, MESSAGE, MOBILES, NAMES
 from tests.attack.stage import SENDS, Stage
 from tests.attack.tally import Case, case
+from tests.support.management import MANAGEMENT
 
 NOBODY: dict[str, Any] = {"uuid": "00000000-0000-4000-8000-000000000000", "state": BLOCKED}
 NOTHING = 9_007_199_254_740_000
@@ -32,6 +34,7 @@ REFERENCES: dict[Path, str] = {
     ("recipients", 0, "contact_id"): "contact_id",
     ("contacts", 0, "id"): "contact_id",
     ("suppressions", 0, "list_id"): "list_id",
+    ("list_ids", 0): "list_id",
     ("list",): "list_id",
     ("message",): "message_id",
 }
@@ -75,7 +78,7 @@ def levels(on: Stage) -> Iterator[Case]:
     """Every operation with a key of every level, without one, and with one that is nearly right."""
     for operation in on.operations:
         path = operation.path.format(**{name: NOBODY.get(name, NOTHING) for name in operation.parameters})
-        for level in LEVELS:
+        for level in (*LEVELS, MANAGER):
             answer = on.ask(operation.method, path, on.attacker.tokens[level], body={})
             refused = (answer.status_code, code_of(answer)) == (403, "permission_denied")
             may = bool(operation.scopes & set(SCOPES[level]))
@@ -138,7 +141,7 @@ def paths(on: Stage) -> Iterator[Case]:
 def keys_of_strangers(on: Stage, operation: Operation) -> list[tuple[str, str]]:
     """Keys for which the victim's ids do not exist. A test key of the victim knows its lists and messages, and no key
     but it the captured mails."""
-    keys = [(level, on.attacker.tokens[level]) for level in (*LEVELS, "test")]
+    keys = [(level, on.attacker.tokens[level]) for level in (*LEVELS, MANAGER, "test")]
     if (
         not {"list_id", "message_id", "captured_id"} & set(operation.parameters)
         and "contact_id" not in operation.parameters
@@ -178,7 +181,8 @@ def bodies(on: Stage) -> Iterator[Case]:
                 values = on.victim.ids[REFERENCES[place]], NOTHING
                 yield from referred(on, operation, place, values)
         for place in operation.texts:
-            if place in NAMED:
+            # What a program stores under its own account may say anything.
+            if place in NAMED and (place in REFERENCES or not operation.path.startswith(MANAGEMENT)):
                 yield from referred(on, operation, place, (NAMED[place], NAMED[place].replace(NAMES[0], "nob0dy")))
     sender = [
         on.ask("POST", SENDS, on.attacker.token, body=on.attacker.text(from_address=number))
@@ -198,7 +202,7 @@ def referred(on: Stage, operation: Operation, place: Path, values: tuple[Any, An
             del body["group_name"]
         if place == ("recipients", 0, "contact_id"):
             body["recipients"] = [{"contact_id": value}]
-        answers.append(on.ask(operation.method, path, on.attacker.token, body=body))
+        answers.append(on.ask(operation.method, path, on.attacker.token_for(path), body=body))
     kind = "ids in bodies" if isinstance(values[0], int) else "names in bodies"
     said = [{"whole": value, "part": str(value).rpartition("@")[2]} for value in values]
     same = shape(answers[0], said[0]) == shape(answers[1], said[1])
@@ -219,10 +223,39 @@ def valid_body(on: Stage, operation: Operation, place: Path = ()) -> Any:
             "trigger": trigger,
             "message": MESSAGE.format(on.attacker.name),
         }
+    if operation.path.startswith(MANAGEMENT):
+        return managed_body(on, operation)
     if operation.path == "/v1/suppressions":
         suppression = {"state": UNSUBSCRIBED, "email": "eve@example.org"}
         return {"suppressions": [suppression]} if place[:1] == MANY else suppression
     return body_for(on, operation) or {}
+
+
+_numbers = itertools.count(1)
+
+
+def managed_body(on: Stage, operation: Operation) -> Any:
+    """A body with which a key of the level manager makes something new, or changes nothing."""
+    name = f"{on.attacker.name} {next(_numbers)}"
+    automation = {
+        "kind": "standard",
+        "list": LIST.format(on.attacker.name),
+        "trigger": "When a Contact is created from the REST API",
+        "message": MESSAGE.format(on.attacker.name),
+    }
+    bodies = {
+        "POST /v1/management/lists": {"name": name, "fields": [{"name": "Email", "type": "Email"}]},
+        "POST /v1/management/messages": {"name": name, "type": "email"},
+        "POST /v1/management/webhooks": {"url": f"https://127.0.0.1/{name.replace(' ', '-')}"},
+        "POST /v1/management/domains": {"name": f"{name.replace(' ', '-')}.example"},
+        "POST /v1/management/keys": {"name": name, "access_level": "report"},
+        "POST /v1/management/automations": {**automation, "name": name, "if": "first_name:EXACTLY:Nobody"},
+        "PATCH /v1/management/automations/{automation_id}": {
+            **automation,
+            "name": AUTOMATION.format(on.attacker.name),
+        },
+    }
+    return bodies.get(operation.name, {})
 
 
 # ---------------------------------------------------------------------------------------------- filters
@@ -233,7 +266,8 @@ def filters(on: Stage) -> Iterator[Case]:
     for operation in on.operations:
         if not operation.is_collection:
             continue
-        level = "test" if operation.path == "/v1/inbox" else "standard"
+        level = MANAGER if operation.path.startswith(MANAGEMENT) else "standard"
+        level = "test" if operation.path == "/v1/inbox" else level
         mine = on.ask("GET", operation.path.format(**on.attacker.ids), on.attacker.tokens[level], query={"limit": 1000})
         own_items = {identity(item) for item in items(mine)}
         (theirs, *_) = items(on.ask("GET", operation.path.format(**on.victim.ids), on.victim.tokens[level])) or [{}]

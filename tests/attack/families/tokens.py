@@ -30,7 +30,7 @@ from app.tracking.tokens import (
 )
 from tests.attack.families.arrivals import parsed_mail
 from tests.attack.families.isolation import rows_of_the_victim
-from tests.attack.party import MOBILES, Party, secret_of
+from tests.attack.party import MOBILES, Party, key_id_of, secret_of
 from tests.attack.stage import SENDS, Stage
 from tests.attack.tally import Case, case
 from tests.support.servers import wait_until
@@ -234,10 +234,11 @@ def genuine(on: Stage, attacker: MailTokens) -> Iterator[Case]:
 def signatures(on: Stage) -> Iterator[Case]:
     """Requests to the victim's webhook that the service has not signed for it, judged as docs/webhooks.md says."""
     mine, theirs = _batch(on, on.attacker), _batch(on, on.victim)
-    secrets, header = {"k1": secret_of(on.victim.name)}, _signature(theirs.headers)
+    key_id = key_id_of(on.victim.name)
+    secrets, header = {key_id: secret_of(on.victim.name)}, _signature(theirs.headers)
     claims = verify(theirs.body, header, secrets)
     assert claims is not None, "what the service has signed must be accepted"
-    unsigned = ".".join(_part(part) for part in ({"alg": "none", "kid": "k1"}, claims)) + "."
+    unsigned = ".".join(_part(part) for part in ({"alg": "none", "kid": key_id}, claims)) + "."
     forged = {
         "a batch of the attacker": (mine.body, _signature(mine.headers)),
         "its signature over another body": (theirs.body + b" ", header),
@@ -248,14 +249,27 @@ def signatures(on: Stage) -> Iterator[Case]:
             theirs.body,
             unsigned.replace(_part({"alg": "none"})[:10], _part({"alg": "NONE"})[:10]),
         ),
-        "signed by the attacker": (theirs.body, jwt.encode(claims, secret_of(on.attacker.name), headers={"kid": "k1"})),
+        "signed by the attacker": (
+            theirs.body,
+            jwt.encode(claims, secret_of(on.attacker.name), headers={"kid": key_id}),
+        ),
         "an unknown key id": (theirs.body, jwt.encode(claims, secret_of(on.victim.name), headers={"kid": "k2"})),
-        "signed with an empty key": (theirs.body, jwt.encode(claims, "x" * 32, headers={"kid": "k1"})),
+        "signed with an empty key": (
+            theirs.body,
+            jwt.encode(claims, "x" * 32, headers={"kid": key_id}),
+        ),
         "cut short": (theirs.body, header[:-1]),
-        "expired": (theirs.body, jwt.encode({**claims, "exp": 1}, secret_of(on.victim.name), headers={"kid": "k1"})),
+        "expired": (
+            theirs.body,
+            jwt.encode({**claims, "exp": 1}, secret_of(on.victim.name), headers={"kid": key_id}),
+        ),
         "without an end": (
             theirs.body,
-            jwt.encode({"body_sha256": claims["body_sha256"]}, secret_of(on.victim.name), headers={"kid": "k1"}),
+            jwt.encode(
+                {"body_sha256": claims["body_sha256"]},
+                secret_of(on.victim.name),
+                headers={"kid": key_id},
+            ),
         ),
     }
     for name, (body, signature) in forged.items():

@@ -52,6 +52,16 @@ def groups_of_anybody(read: Any) -> None:
     )
 
 
+@breaks("managed-by-anybody", "app.management.noun", family="isolation", shows="ids in paths")
+def managed_by_anybody(module: Any) -> None:
+    """What programs set up is found by its id alone."""
+
+    def find_row(session: Any, noun: Any, _manager: Any, row_id: int) -> Any:
+        return module.existing(session.get(noun.model, row_id), noun.name, row_id)
+
+    module.find_row = find_row
+
+
 @breaks("hosts-of-anybody", "app.accounts.domain_hosts", family="names", shows="claims of hosts")
 def hosts_of_anybody(domain_hosts: Any) -> None:
     """A verified domain proves every host."""

@@ -75,7 +75,7 @@ def test_a_file_without_them_makes_no_test_account(services: Services, file: Pat
         ),
         (
             {"keys": [{"name": "a", "access_level": "much", "test": True}]},
-            "keys[0].access_level: 'much' is not one of report, limited, standard",
+            "keys[0].access_level: 'much' is not one of report, limited, standard, manager",
         ),
         ({"webhooks": [{"url": URL, "test": 1}]}, "webhooks[0].test: must be true or false, not a number"),
         (
