@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+import orjson
 import pytest
 import schemathesis
 from flask import Flask
@@ -47,6 +48,8 @@ from tests.support.captured import capture
 from tests.support.cases import each
 from tests.support.client import SENDS, Client
 from tests.support.definitions import STANDARD, create
+from tests.support.management import MANAGEMENT, NOUNS, body_of, new_id, path_of
+from tests.support.management import ROUTES as MANAGEMENT_ROUTES
 from tests.support.prepared import migrated_file
 from tests.support.servers import short_folder
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
@@ -223,6 +226,8 @@ def new_estate(app: Flask) -> Estate:
     ids["automation_id"], ids["run_id"] = automation, runs_of(tenant.services, automation)[0].id
     ids["captured_id"], ids["tag"] = capture(tenant, new_email()), "receipt"
     ids["uuid"] = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
+    ids |= {f"{name}_id": new_id(tenant, noun) for noun, name in NOUNS.items() if f"{name}_id" not in ids}
+    ids["secret_id"] = "k1"
     described = schemathesis.openapi.from_wsgi("/docs/openapi.json", app)
     return Estate(tenant, described, schemathesis.openapi.from_dict(loosened(described.raw_schema)), ids)
 
@@ -289,6 +294,15 @@ def test_real_answers_match_the_description(estate: Estate, path: str, query: st
     described[path]["GET"].validate_response(answer)
 
 
+@each(("method", "rule"), MANAGEMENT_ROUTES)
+def test_answers_of_management_match_the_description(estate: Estate, method: str, rule: str) -> None:
+    tenant, query = estate.tenant, {"confirm": "contacts"} if method == "DELETE" and "list_id" in rule else None
+    body = b"" if method in ("GET", "DELETE") else orjson.dumps(body_of(tenant, method, rule))
+    answer = tenant.client("manager").raw(method, path_of(tenant, rule), body, params=query)
+    assert answer.status_code == MANAGEMENT_ROUTES[method, rule], answer.text
+    estate.described[rule.replace("<", "{").replace(">", "}")][method].validate_response(answer)
+
+
 def test_a_dry_run_matches_the_description(estate: Estate) -> None:
     body = {
         "type": "email",
@@ -352,7 +366,8 @@ def check_answer(estate: Estate, case: Case[Any], with_ids: bool) -> None:
         case.path_parameters = {name: estate.ids[name] for name in case.path_parameters or {}}
     # All but the last: the schema.
     checks = CHECKS[:-1] if is_loose(case.query or {}) else CHECKS
-    headers = {"Authorization": f"Bearer {estate.tenant.tokens['standard']}"}
+    level = "manager" if case.operation.path.startswith(MANAGEMENT) else "standard"
+    headers = {"Authorization": f"Bearer {estate.tenant.tokens[level]}"}
     case.validate_response(case.call(headers=headers, app=estate.tenant.app), checks=checks)
 
 
