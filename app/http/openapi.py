@@ -333,12 +333,16 @@ def _complete_operation(paths: dict[str, Any], path: str, method: str, scopes: t
         operation["responses"].setdefault(str(status), reference("responses", "Error"))
 
 
+TEXT_PARAMETERS = {"tag": "A tag of sends.", "secret_id": "The id of the secret, such as `k1`."}
+"""Parameters of paths that are any text, with what they are."""
+
+
 def _complete_path_parameter(parameter: dict[str, Any]) -> None:
     name = parameter["name"]
     if name == "uuid":
         parameter |= {"schema": UUID, "description": "The uuid of the recipient, from the response to the send."}
-    elif name == "tag":
-        parameter |= {"schema": {"type": "string", "minLength": 1}, "description": "A tag of sends."}
+    elif name in TEXT_PARAMETERS:
+        parameter |= {"schema": {"type": "string", "minLength": 1}, "description": TEXT_PARAMETERS[name]}
     elif name.endswith("_id"):
         parameter |= {"schema": ID, "description": f"The id of the {name.removesuffix('_id')}."}
 

@@ -121,8 +121,8 @@ def test_ids_in_paths_are_positive_integers_and_a_uuid_is_a_string(document: dic
         for parameter in described.values():
             assert parameter["required"] is True
             uuid, id_ = {"type": "string", "format": "uuid"}, {"type": "integer", "format": "int64", "minimum": 1}
-            tag = {"type": "string", "minLength": 1}
-            assert parameter["schema"] == {"uuid": uuid, "tag": tag}.get(parameter["name"], id_)
+            text = {"type": "string", "minLength": 1}
+            assert parameter["schema"] == {"uuid": uuid, "tag": text, "secret_id": text}.get(parameter["name"], id_)
             assert parameter["description"]
 
 

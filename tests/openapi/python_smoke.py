@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from tms_client import AuthenticatedClient
 from tms_client.api.automations import (
@@ -80,9 +79,8 @@ from tms_client.models import (
     TagCounts,
     ValidatedDefinition,
 )
-from tms_client.types import Response
 
-T = TypeVar("T")
+from tests.openapi.python_calls import Calls
 
 
 @dataclass(frozen=True)
@@ -97,24 +95,12 @@ class Estate:
     from_address: str
 
 
-class Smoke:
-    """Calls operations and notes which."""
+class Smoke(Calls):
+    """Calls the operations of a standard key."""
 
     def __init__(self, client: AuthenticatedClient, estate: Estate) -> None:
-        self.client, self.estate = client, estate
-        self.called: set[str] = set()
-
-    def parsed(self, operation: str, response: Response[Any], expected: type[T], status: int = 200) -> T:
-        """The parsed body of a response with this status."""
-        self.called.add(operation)
-        assert response.status_code == status, (operation, response.content)
-        assert isinstance(response.parsed, expected), (operation, response.parsed)
-        return response.parsed
-
-    def empty(self, operation: str, response: Response[Any]) -> None:
-        """A response without a body."""
-        self.called.add(operation)
-        assert (response.status_code, response.content) == (204, b""), (operation, response.content)
+        super().__init__(client)
+        self.estate = estate
 
     def lists(self) -> None:
         root = self.parsed("root.get", root_get.sync_detailed(client=self.client), Root)

@@ -5,6 +5,8 @@ import type { paths } from "./api.js";
 interface Estate {
   base: string;
   token: string;
+  manager_token: string;
+  sender_id: number;
   list_id: number;
   list_name: string;
   message_id: number;
@@ -134,6 +136,100 @@ const definition = {
   message: "Welcome",
 };
 expect("automations.validate", await client.POST("/v1/automations/validate", { body: definition }), 200);
+
+const manager = createClient<paths>({
+  baseUrl: estate.base,
+  headers: { Authorization: `Bearer ${estate.manager_token}` },
+  querySerializer: { object: { style: "form", explode: true } },
+});
+const newList = { name: "Members", fields: [{ name: "Email", type: "Email" as const }] };
+const list = expect("management.lists.create", await manager.POST("/v1/management/lists", { body: newList }), 201);
+same(list.fields.map((field) => field.key), ["email"]);
+const ofManagedList = { path: { list_id: list.id } };
+const managedList = "/v1/management/lists/{list_id}";
+expect("management.lists.list", await manager.GET("/v1/management/lists"), 200);
+expect("management.lists.get", await manager.GET(managedList, { params: ofManagedList }), 200);
+const offered = await manager.PATCH(managedList, { params: ofManagedList, body: { offered: true } });
+same(expect("management.lists.update", offered, 200).offered, true);
+
+const newMessage = { name: "Receipt", type: "email" as const, body_text: "%%amount%%" };
+const message = expect("management.messages.create", await manager.POST("/v1/management/messages", { body: newMessage }), 201);
+const ofManagedMessage = { params: { path: { message_id: message.id } } };
+const managedMessage = "/v1/management/messages/{message_id}";
+expect("management.messages.list", await manager.GET("/v1/management/messages"), 200);
+expect("management.messages.get", await manager.GET(managedMessage, ofManagedMessage), 200);
+const subject = await manager.PATCH(managedMessage, { ...ofManagedMessage, body: { subject: "Paid" } });
+same(expect("management.messages.update", subject, 200).subject, "Paid");
+const forAnn = { ...ofManagedMessage, body: { recipients: [{ email: "ann@example.com", amount: "12.50" }] } };
+const preview = await manager.POST("/v1/management/messages/{message_id}/preview", forAnn);
+same(expect("management.messages.preview", preview, 200).body_text, "12.50");
+
+const hello = { ...definition, name: "Hello", list: "Members", message: "Receipt" };
+const automation = expect("management.automations.create", await manager.POST("/v1/management/automations", { body: hello }), 201);
+const ofManaged = { params: { path: { automation_id: automation.id } } };
+const managedAutomation = "/v1/management/automations/{automation_id}";
+expect("management.automations.list", await manager.GET("/v1/management/automations"), 200);
+expect("management.automations.get", await manager.GET(managedAutomation, ofManaged), 200);
+const later = await manager.PATCH(managedAutomation, { ...ofManaged, body: { ...hello, after: "2 hours" } });
+same(expect("management.automations.update", later, 200).version, 2);
+expect("management.automations.delete", await manager.DELETE(managedAutomation, ofManaged), 204);
+expect("management.messages.delete", await manager.DELETE(managedMessage, ofManagedMessage), 204);
+const confirmed = { params: { ...ofManagedList, query: { confirm: "contacts" as const } } };
+expect("management.lists.delete", await manager.DELETE(managedList, confirmed), 204);
+
+const url = "https://127.0.0.1/events";
+const webhook = expect("management.webhooks.create", await manager.POST("/v1/management/webhooks", { body: { url } }), 201);
+same(webhook.generated_secret?.id, "k1");
+const ofWebhook = { params: { path: { webhook_id: webhook.id } } };
+const managedWebhook = "/v1/management/webhooks/{webhook_id}";
+expect("management.webhooks.list", await manager.GET("/v1/management/webhooks", { params: { query: { url } } }), 200);
+expect("management.webhooks.get", await manager.GET(managedWebhook, ofWebhook), 200);
+expect("management.webhooks.update", await manager.PATCH(managedWebhook, { ...ofWebhook, body: { events: null } }), 200);
+const secret = await manager.POST("/v1/management/webhooks/{webhook_id}/secrets", { ...ofWebhook, body: { id: "k2" } });
+expect("management.webhooks.add_secret", secret, 201);
+const ofSecret = { params: { path: { webhook_id: webhook.id, secret_id: "k1" } } };
+const removed = await manager.DELETE("/v1/management/webhooks/{webhook_id}/secrets/{secret_id}", ofSecret);
+expect("management.webhooks.remove_secret", removed, 204);
+expect("management.webhooks.test", await manager.POST("/v1/management/webhooks/{webhook_id}/test", ofWebhook), 200);
+const checkedWebhook = await manager.POST("/v1/management/webhooks/{webhook_id}/check", ofWebhook);
+called.push("management.webhooks.check");
+same([checkedWebhook.response.status, checkedWebhook.error?.code], [409, "conflict"]);
+expect("management.webhooks.delete", await manager.DELETE(managedWebhook, ofWebhook), 204);
+
+const newDomain = { body: { name: "news.acme.example" } };
+const domain = expect("management.domains.create", await manager.POST("/v1/management/domains", newDomain), 201);
+const ofDomain = { params: { path: { domain_id: domain.id } } };
+const managedDomain = "/v1/management/domains/{domain_id}";
+expect("management.domains.list", await manager.GET("/v1/management/domains"), 200);
+expect("management.domains.get", await manager.GET(managedDomain, ofDomain), 200);
+const hosts = { ...ofDomain, body: { tracking_host: "go.news.acme.example" } };
+expect("management.domains.update", await manager.PATCH(managedDomain, hosts), 200);
+const rotation = { ...ofDomain, body: { selector: "autumn" } };
+expect("management.domains.rotate", await manager.POST("/v1/management/domains/{domain_id}/rotate", rotation), 200);
+const checked = await manager.POST("/v1/management/domains/{domain_id}/check", ofDomain);
+same(expect("management.domains.check", checked, 202).is_checked, true);
+expect("management.domains.delete", await manager.DELETE(managedDomain, ofDomain), 204);
+
+const ofSender = { params: { path: { sender_id: estate.sender_id } } };
+const managedSender = "/v1/management/senders/{sender_id}";
+expect("management.senders.list", await manager.GET("/v1/management/senders"), 200);
+expect("management.senders.get", await manager.GET(managedSender, ofSender), 200);
+expect("management.senders.update", await manager.PATCH(managedSender, { ...ofSender, body: { note: "Parcels" } }), 200);
+expect("management.senders.delete", await manager.DELETE(managedSender, ofSender), 204);
+
+const newKey = { body: { name: "shop", access_level: "standard" as const } };
+const key = expect("management.keys.create", await manager.POST("/v1/management/keys", newKey), 201);
+same(key.token.startsWith(key.begins_with), true);
+const ofKey = { params: { path: { key_id: key.id } } };
+const managedKey = "/v1/management/keys/{key_id}";
+expect("management.keys.list", await manager.GET("/v1/management/keys", { params: { query: { name: "shop" } } }), 200);
+expect("management.keys.get", await manager.GET(managedKey, ofKey), 200);
+const level = { ...ofKey, body: { access_level: "limited" as const } };
+expect("management.keys.update", await manager.PATCH(managedKey, level), 200);
+const overlap = { ...ofKey, body: { overlap_hours: 1 } };
+const rotated = expect("management.keys.rotate", await manager.POST("/v1/management/keys/{key_id}/rotate", overlap), 201);
+same(rotated.former_key.id, key.id);
+expect("management.keys.delete", await manager.DELETE(managedKey, ofKey), 204);
 
 const refused = await client.GET("/v1/lists/{list_id}", { params: { path: { list_id: 999999999 } } });
 same([refused.response.status, refused.error?.code], [404, "not_found"]);

@@ -90,6 +90,8 @@ def test_a_typescript_client_calls_every_operation(typescript: Path, tenant: Ten
         estate: dict[str, Any] = {
             "base": base,
             "token": tenant.tokens["standard"],
+            "manager_token": tenant.tokens["manager"],
+            "sender_id": tenant.add_sender("61400000001"),
             "list_id": list_id,
             "list_name": "Customers",
             "message_id": message,

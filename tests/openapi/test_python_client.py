@@ -18,11 +18,17 @@ from tests.support.definitions import STANDARD, create
 from tests.support.description import describe
 from tests.support.tenants import PLAIN_FIELDS, Tenant
 
-SMOKE = Path(__file__).parent / "python_smoke.py"
+HERE = Path(__file__).parent
+PROGRAMS = ("__init__.py", "python_calls.py", "python_smoke.py", "python_management.py")
+"""What calls the generated client."""
 
 
 def test_it_type_checks_strictly_without_a_suppression(python_client: Path) -> None:
-    shutil.copy(SMOKE, python_client)
+    programs = python_client / "tests" / "openapi"
+    programs.mkdir(parents=True)
+    (programs.parent / "__init__.py").touch()
+    for name in PROGRAMS:
+        shutil.copy(HERE / name, programs)
     command: list[str | Path] = [
         sys.executable,
         "-m",
@@ -33,7 +39,7 @@ def test_it_type_checks_strictly_without_a_suppression(python_client: Path) -> N
         python_client / "cache",
     ]
     done = subprocess.run(
-        [*command, "tms_client", SMOKE.name],
+        [*command, "tms_client", "tests"],
         check=False,
         cwd=python_client,
         capture_output=True,
@@ -49,20 +55,26 @@ def test_it_calls_every_operation(
     python_client: Path, tenant: Tenant, app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(python_client))
-    smoke = importlib.import_module("tests.openapi.python_smoke")
-    client = importlib.import_module("tms_client").AuthenticatedClient(
-        base_url="http://localhost",
-        token=tenant.tokens["standard"],
-        raise_on_unexpected_status=True,
-        httpx_args={"transport": httpx.WSGITransport(app=app)},
-    )
+    names = ("python_smoke", "python_management")
+    smoke, management = (importlib.import_module(f"tests.openapi.{name}") for name in names)
+    clients = {
+        level: importlib.import_module("tms_client").AuthenticatedClient(
+            base_url="http://localhost",
+            token=tenant.tokens[level],
+            raise_on_unexpected_status=True,
+            httpx_args={"transport": httpx.WSGITransport(app=app)},
+        )
+        for level in ("standard", "manager")
+    }
     list_id, message = tenant.add_list("Customers", PLAIN_FIELDS), tenant.add_message(name="Welcome")
     automation, captured = create(tenant, STANDARD), capture(tenant, "ann@example.com")
     estate = smoke.Estate(list_id, "Customers", message, automation, captured, f"hello@{tenant.domain}")
+    called = smoke.call_every_operation(clients["standard"], estate)
+    called |= management.call_every_operation(clients["manager"], tenant.add_sender("61400000001"))
     described = {
         operation["operationId"]
         for item in describe()["paths"].values()
         for operation in item.values()
         if isinstance(operation, dict)
     }
-    assert smoke.call_every_operation(client, estate) == described
+    assert called == described
