@@ -34,6 +34,7 @@ from app.management.noun import (
     Values,
     check_number,
     find_row,
+    owner_of,
     page_items,
     show_row,
 )
@@ -181,14 +182,15 @@ def _in_one_transaction(noun: ManagedNoun, prepare: Callable[[], Callable[[Trans
 
 
 def _item_response(transaction: Transaction, noun: ManagedNoun, made: CreatedRow, status: int) -> Response:
-    item = show_row(transaction, noun, _manager(), made.row, Query())
+    transaction.flush()
+    item = show_row(transaction, noun, _manager(), (made.row.account_id, made.row.id), Query())
     return json_response({**item, **made.shown_once}, status)
 
 
 def _require(noun: ManagedNoun, row_id: int) -> None:
     """Raises `not_found` before the query and the body are judged."""
     with services().database.read() as session:
-        find_row(session, noun, _manager(), row_id)
+        owner_of(session, noun, _manager(), row_id)
 
 
 def _list_view(noun: ManagedNoun, bodies: Bodies) -> Callable[..., Response]:
@@ -244,9 +246,11 @@ def _item_view(noun: ManagedNoun, bodies: Bodies) -> Callable[..., Response]:
     )
     def get(_self: MethodView, **ids: str) -> Response:
         (item_id,) = ids.values()
+        row_id = path_id(item_id)
         with services().database.read() as session:
-            row = find_row(session, noun, _manager(), path_id(item_id))
-            item = show_row(session, noun, _manager(), row, parse_instance(query_pairs(), noun.whole.resource))
+            owner = owner_of(session, noun, _manager(), row_id)
+            query = parse_instance(query_pairs(), noun.whole.resource)
+            item = show_row(session, noun, _manager(), (owner, row_id), query)
         return json_response(item)
 
     get.__doc__ = f"One {noun.name}."

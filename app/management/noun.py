@@ -153,8 +153,15 @@ def check_number(session: Session, noun: ManagedNoun, account_id: int) -> None:
         raise ServiceError("conflict", detail=detail)
 
 
+def owner_of(session: Session, noun: ManagedNoun, manager: Manager, row_id: int) -> int:
+    """The id of the account that has the row with that id. Raises `not_found`."""
+    statement = select(noun.model.account_id).where(noun.model.id == row_id, *noun.scope(manager.account_id))
+    owner: int | None = session.execute(statement).scalar_one_or_none()
+    return existing(owner, noun.name, row_id)
+
+
 def find_row(session: Session, noun: ManagedNoun, manager: Manager, row_id: int) -> Any:
-    """The row with that id. Raises `not_found`."""
+    """The row with that id, to be changed. Raises `not_found`."""
     statement = select(noun.model).where(noun.model.id == row_id, *noun.scope(manager.account_id))
     return existing(session.scalars(statement).first(), noun.name, row_id)
 
@@ -166,12 +173,14 @@ def page_items(session: Session, noun: ManagedNoun, manager: Manager, query: Que
     return page
 
 
-def show_row(session: Session, noun: ManagedNoun, manager: Manager, row: Any, query: Query) -> Item:
-    """The item of a row that was found or written in this session."""
-    session.flush()
-    item = read_one(session, noun.whole, query, {noun.model.account_id: row.account_id, noun.model.id: row.id})
-    item = existing(item, noun.name, row.id)
-    _add_details(session, noun, manager, query, {row.id: item})
+def show_row(
+    session: Session, noun: ManagedNoun, manager: Manager, owner_and_id: tuple[int, int], query: Query
+) -> Item:
+    """The item of that account with that id. Raises `not_found`."""
+    owner, row_id = owner_and_id
+    item = read_one(session, noun.whole, query, {noun.model.account_id: owner, noun.model.id: row_id})
+    item = existing(item, noun.name, row_id)
+    _add_details(session, noun, manager, query, {row_id: item})
     return item
 
 

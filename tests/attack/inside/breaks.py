@@ -56,10 +56,7 @@ def groups_of_anybody(read: Any) -> None:
 def managed_by_anybody(module: Any) -> None:
     """What programs set up is found by its id alone."""
 
-    def find_row(session: Any, noun: Any, _manager: Any, row_id: int) -> Any:
-        return module.existing(session.get(noun.model, row_id), noun.name, row_id)
-
-    module.find_row = find_row
+    module.ManagedNoun.scope = lambda noun, _account_id: noun.is_managed
 
 
 @breaks("hosts-of-anybody", "app.accounts.domain_hosts", family="names", shows="claims of hosts")
