@@ -29,6 +29,7 @@ from app.db.engine import WRITE_OPTION, make_engine
 from app.db.history_ranges import RANGE_NAME
 from app.db.models import Base, SchemaState, table_of
 from app.db.phases import BASELINE, LAST_STEP, Migration, Part, Plan, newest_revision, oldest_code
+from app.db.server import UnsuitableServer, check_server
 
 logger = logging.getLogger(__name__)
 
@@ -221,8 +222,13 @@ PARTITION = re.compile(rf"events_\d|{RANGE_NAME.pattern}")
 
 def upgrade(database_url: str, revision: str = "head", part: Part = "all") -> tuple[str, ...]:
     """Migrates to a revision, by default the newest, or runs a part of what is pending (app/db/phases.py). Returns the
-    revisions that are left. Concurrent calls wait, and then find nothing to do."""
+    revisions that are left. Concurrent calls wait, and then find nothing to do. Raises `MigrationError`, also for a
+    server that is not PostgreSQL."""
     with limit_waits(math.inf), _engine(database_url) as engine:
+        try:
+            check_server(engine)
+        except UnsuitableServer as error:
+            raise MigrationError(str(error)) from None
         if engine.dialect.name == "postgresql" and _current(engine) is not None:
             try:
                 return upgrade_in_steps(engine, revision, part)
