@@ -40,7 +40,7 @@ MAX_CHOSEN = 1000
 MAX_OVERLAP_HOURS = 366 * 24
 LONGEST_URL = 2000
 LONGEST_SELECTOR = 63
-NEW_NAME = about("required for a new one, and unique in the account")
+NEW_NAME = about("required for a new one, and unique in the account", pattern=r"\S")
 
 
 class NewSchema(CodeSchema):
@@ -261,7 +261,7 @@ class WebhookUpdateSchema(CodeSchema):
 class WebhookCreateSchema(WebhookUpdateSchema):
     """A new webhook."""
 
-    url = String(required=True, most=LONGEST_URL, metadata=about("required for a new one. It cannot change"))
+    url = String(required=True, least=1, most=LONGEST_URL, metadata=about("required for a new one. It cannot change"))
     test = Boolean(metadata=about("for a new one: whether it receives the events of [test keys](testing.md) alone"))
 
 
@@ -339,7 +339,7 @@ class DomainUpdateSchema(CodeSchema):
 class DomainCreateSchema(DomainUpdateSchema):
     """A new sending domain."""
 
-    name = String(required=True, metadata=about("required for a new one. It cannot change"))
+    name = String(required=True, least=1, metadata=about("required for a new one. It cannot change"))
     selector = String(metadata=about("for a new one: the selector of the keys that are generated"))
 
 
@@ -439,7 +439,11 @@ class KeyCreateSchema(KeyUpdateSchema, NewSchema):
 
     needs = ("name", "access_level")
 
-    name = Name(least=1, most=LONGEST_NAME, metadata=about("required for a new one, and unique. It cannot change"))
+    name = Name(
+        least=1,
+        most=LONGEST_NAME,
+        metadata=about("required for a new one, and unique. It cannot change", pattern=r"\S"),
+    )
     test = Boolean(metadata=about("for a new one: whether it is a [test key](testing.md)"))
 
 

@@ -20,11 +20,15 @@ from app.accounts.sessions import OPERATOR
 from app.db.models import SendPause
 from tests.support.browser import HOME, SAME_ORIGIN, Browser, words
 from tests.support.cases import each
-from tests.support.console_pages import INSTALLATION_PARAMETERS, Estate, Page, names_in, private_pages
+from tests.support.console_pages import INSTALLATION_PARAMETERS, LEVELS, Estate, Page, names_in, private_pages
 from tests.support.tenants import new_tenant
 
 SIGN_OUT = f"{HOME}/sign-out"
-MAY = {**SCOPES, "link": (*STANDARD, MANAGE), OPERATOR: (*STANDARD, MANAGE, OPERATOR)}
+MAY = {
+    **{level: SCOPES[level] for level in LEVELS},
+    "link": (*STANDARD, MANAGE),
+    OPERATOR: (*STANDARD, MANAGE, OPERATOR),
+}
 """Whoever is signed in -> their scopes."""
 INSTALLATION_PAGES = frozenset(
     f"{HOME}{rule}" for rule in ("/accounts", "/accounts.csv", "/audit", "/audit.csv", "/roles")

@@ -16,16 +16,17 @@ from app.seed.load import load_seed
 from app.senders.senders import create_sender
 from tests.support.client import Client, items
 from tests.support.management import MANAGEMENT, NOUNS
-from tests.support.tenants import Tenant, new_tenant
+from tests.support.tenants import Tenant, new_mobile, new_tenant
 
-RECEIVER_PORT = "8001"
+RECEIVER_PORT, NUMBERS = "8001", new_mobile()[:9]
+"""The begin of the numbers of senders, which are not those of the demo: other tests load it into the same database."""
 DIFFERING = ("id", "list_ids", "_links", "begins_with", "records", "keys")
 """Properties that differ from account to account, beside ids of others and times. Records have random selectors."""
 
 
 def demo() -> dict[str, Any]:
     """The account of the demo, as its file has it."""
-    text = SEED.read_text("utf-8").replace("${RECEIVER_PORT}", RECEIVER_PORT)
+    text = SEED.read_text("utf-8").replace("${RECEIVER_PORT}", RECEIVER_PORT).replace("614800000", NUMBERS)
     (account,) = yaml.safe_load(text)["accounts"]
     described: dict[str, Any] = account
     return described

@@ -13,11 +13,20 @@ import pytest
 from flask import Flask
 
 from tests.api.test_openapi import Estate, document, new_estate
-from tests.support.client import SENDS
+from tests.support.client import SENDS, Client
 from tests.support.definitions import STANDARD, advanced, send
+from tests.support.management import MANAGEMENT, SECRET, new_body
 from tests.support.tenants import unique
 
 __all__ = ["document"]
+MANAGED: dict[str, dict[str, Any]] = {
+    "lists": {"stop_words": ["HALT"], "offered_name": "News"},
+    "messages": {"from_name": "Acme", "reply_to": "a@example.com"},
+    "webhooks": {"events": ["contact"], "secrets": [{"id": "k1", "secret": SECRET}]},
+    "domains": {"selector": "spring"},
+    "keys": {"test": False},
+}
+"""Collection of what is set up -> attributes of a new one beside those that it needs."""
 CODES = {"limit": "invalid_limit", "offset": "invalid_offset"}
 """Parameter -> the code of an empty value; of others it is `invalid_query_syntax`."""
 Path = tuple[str | int, ...]
@@ -44,7 +53,7 @@ def test_an_empty_parameter_is_refused_where_the_description_forbids_it(
             if parameter.get("in") != "query" or name == "filters":
                 continue
             allowed = parameter.get("allowEmptyValue") or is_allowed(document, parameter["schema"], "")
-            answer = estate.tenant.api.get(path.format(**estate.ids), {name: ""})
+            answer = client_at(estate, path).get(path.format(**estate.ids), {name: ""})
             body = answer.get_json()
             refused = (answer.status_code, body.get("code"), body.get("field"))
             expected = (400, CODES.get(name, "invalid_query_syntax"), name)
@@ -56,6 +65,11 @@ def test_an_empty_parameter_is_refused_where_the_description_forbids_it(
                 tried.add(name)
     assert wrong == []
     assert tried == {"limit", "offset", "cursor", "fields", "_tz", "expand", "tag"}
+
+
+def client_at(estate: Estate, path: str) -> Client:
+    """A client with a key that may do all that the path offers."""
+    return estate.tenant.client("manager" if path.startswith(MANAGEMENT) else "standard")
 
 
 def bodies(estate: Estate) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -75,6 +89,8 @@ def bodies(estate: Estate) -> Iterator[tuple[str, str, dict[str, Any]]]:
     steps = {**advanced(send("a")), "name": unique("a"), "list": "People"}
     yield "POST", "/v1/automations/validate", {key: steps[key] for key in steps if key not in ("if", "leave_when")}
     yield "POST", f"/v1/automations/{estate.ids['automation_id']}/resume", {"held": "send"}
+    for collection, further in MANAGED.items():
+        yield "POST", f"{MANAGEMENT}/{collection}", {**new_body(estate.tenant, collection), **further}
 
 
 EMPTY: tuple[Any, ...] = ("", " ", [])
@@ -134,7 +150,8 @@ def test_an_empty_attribute_is_refused_where_the_description_forbids_it(
     for method, path, body in bodies(estate):
         described = document["paths"][operation_at(document, path)][method.lower()]
         schema = described["requestBody"]["content"]["application/json"]["schema"]
-        sent = estate.tenant.api.raw(method, path, orjson.dumps(body))
+        api = client_at(estate, path)
+        sent = api.raw(method, path, orjson.dumps(body))
         assert sent.status_code in (200, 201, 202, 204), (path, sent.text)
         for place, inner in places(document, schema, body):
             for value in EMPTY:
@@ -143,7 +160,7 @@ def test_an_empty_attribute_is_refused_where_the_description_forbids_it(
                 if not any(kind == allowed or kind in allowed for allowed in kinds):
                     continue
                 changed_body = orjson.dumps(changed(body, place, value))
-                answer = estate.tenant.api.raw(method, path, changed_body).get_json(silent=True) or {}
+                answer = api.raw(method, path, changed_body).get_json(silent=True) or {}
                 errors = answer.get("_embedded", {}).get("errors") or ([answer] if "code" in answer else [])
                 codes = {error["code"] for error in errors if located(error) == place}
                 allowed = is_allowed(document, inner, value)

@@ -13,6 +13,7 @@ from typing import Any
 from flask import Flask
 from sqlalchemy import func, select
 
+from app.accounts.auth import MANAGER, SCOPES
 from app.accounts.sessions import OPERATOR
 from app.clock import now, this_second, timestamp
 from app.db.models import (
@@ -41,6 +42,8 @@ from tests.support.tenants import FULL_FIELDS, RUN, Tenant, add_key, new_email, 
 from tests.support.testing import refreshed
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
+LEVELS = tuple(level for level in SCOPES if level != MANAGER)
+"""The levels of keys that can sign in."""
 PIXEL = b"\x89PNG\r\n\x1a\n0000"
 INSTALLATION_PARAMETERS = frozenset({"account_id", "entry_id", "transport_name"})
 """What paths name that belongs to no account."""
@@ -105,7 +108,7 @@ class Estate:
     @cached_property
     def sessions(self) -> dict[str, Browser]:
         """Whoever can be signed in to the account -> their browser."""
-        levels = {level: signed_in(self.tenant, level) for level in self.tenant.tokens}
+        levels = {level: signed_in(self.tenant, level) for level in LEVELS}
         return {**levels, "link": linked(self.tenant), OPERATOR: operator(self.tenant.app)}
 
     def rows(self) -> dict[str, list[str]]:
