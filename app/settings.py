@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from app.distribution import default_data_dir
 from app.private_folder import UMASK, make_private
+from app.redis_urls import SENTINEL_SCHEME, SentinelUrl
 from app.roles import RoleRule, parse_roles
 from app.secret_keys import LEAST_LENGTH, SecretKeys, all_keys, generated_key, parse_keys
 
@@ -148,9 +149,12 @@ def parse_database_url(text: str) -> str:
 
 
 def parse_redis_url(text: str) -> str:
-    """`redis://`, `rediss://` or `unix://`."""
+    """`redis://`, `rediss://`, `unix://`, or the Sentinels of a service: `redis+sentinel://`."""
+    if text.startswith(SENTINEL_SCHEME):
+        SentinelUrl.parse(text)
+        return text
     if not text.startswith(("redis://", "rediss://", "unix://")):
-        raise ValueError("must begin with redis://, rediss:// or unix://")
+        raise ValueError("must begin with redis://, rediss://, unix:// or redis+sentinel://")
     _split(text)
     return text
 
@@ -411,7 +415,9 @@ class Settings:
         "SQLite file in `DATA_DIR`",
     )
     database_pool: int = _setting(10, "PostgreSQL connections that one process keeps at most", parse_whole(1))
-    redis_url: str = _secret("Redis or Valkey", parse_redis_url, "`make run` starts its own, data in `DATA_DIR`")
+    redis_url: str = _secret(
+        "Redis or Valkey, or its Sentinels", parse_redis_url, "`make run` starts its own, data in `DATA_DIR`"
+    )
     embedded_redis: str = _setting(
         "",
         "which Redis `make run` starts without `REDIS_URL`: `path` (redis-server or valkey-server on the PATH), "

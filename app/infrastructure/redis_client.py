@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from redis import Redis
@@ -13,13 +15,19 @@ from redis.connection import Connection, SSLConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.retry import Retry
+from redis.sentinel import Sentinel, SentinelManagedConnection
 from rq import Queue
 from rq.serializers import JSONSerializer
 
 from app.infrastructure.metrics import WAKE_UPS
 from app.network.connections import connect
+from app.redis_urls import SENTINEL_SCHEME, SentinelUrl
 
 CONNECT_SECONDS = 2.0
+_Sentinel: Any = Sentinel
+"""The library does not say its types."""
+SENTINEL_SECONDS = 0.5
+"""Seconds for connecting to a Sentinel, and for its answer."""
 
 
 class _Connection(Connection):
@@ -41,20 +49,39 @@ class _TlsConnection(SSLConnection, _Connection):
     """A connection over TLS: the library's class encrypts the socket of the class behind it."""
 
 
+class _MasterConnection(SentinelManagedConnection, _Connection):
+    """A connection to the server that the Sentinels name as the master when it is opened. Once that server says that it
+    is no longer the master, the next use asks them again."""
+
+
 def connect_redis(url: str, *, wait: float = 5.0) -> Redis:
     """A client that retries once over a new connection: the library's own ten retries would delay a request for many
     seconds while Redis is down. A timeout is not retried: a Redis that hangs, or a network that drops packets, would
     time out again."""
+    options: dict[str, Any] = {
+        "socket_connect_timeout": CONNECT_SECONDS,
+        "socket_timeout": wait,
+        "health_check_interval": 30,
+        "retry": Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
+    }
+    if url.startswith(SENTINEL_SCHEME):
+        return _connect_to_master(SentinelUrl.parse(url), options)
     classes = {"redis": _Connection, "rediss": _TlsConnection}
     scheme = urlsplit(url).scheme
-    return Redis.from_url(
-        url,
-        socket_connect_timeout=CONNECT_SECONDS,
-        socket_timeout=wait,
-        health_check_interval=30,
-        retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
-        **({"connection_class": classes[scheme]} if scheme in classes else {}),
-    )
+    return Redis.from_url(url, **options, **({"connection_class": classes[scheme]} if scheme in classes else {}))
+
+
+def _connect_to_master(url: SentinelUrl, options: Mapping[str, Any]) -> Redis:
+    """A client of the master. Sentinels are asked one after the other, each for a short time: most of them may be
+    away."""
+    patience = {"socket_connect_timeout": SENTINEL_SECONDS, "socket_timeout": SENTINEL_SECONDS}
+    asking = {**patience, "retry": Retry(NoBackoff(), 0)}
+    sentinel = _Sentinel(url.sentinels, sentinel_kwargs=asking)
+    for client in sentinel.sentinels:
+        client.connection_pool.connection_class = _Connection
+    credentials = {"db": url.database, "username": url.username, "password": url.password}
+    master: Redis = sentinel.master_for(url.service, connection_class=_MasterConnection, **credentials, **options)
+    return master
 
 
 # Circuit breaker for Redis: after a timeout no request uses it for a second.

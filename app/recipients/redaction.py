@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from app.addresses import address_forms, email_key
+from app.redis_urls import server_urls
 from app.settings import Settings
 
 HIDDEN_NAME = "[hidden]"
@@ -43,7 +44,8 @@ class Redaction:
     def of(cls, settings: Settings, *further: str) -> Redaction:
         """The redaction for an installation with these settings and the URLs of `further` transports."""
         urls = [*settings.email_transport_url.split(","), settings.sms_transport_url, *further]
-        return _redaction(*urls, settings.database_url, settings.redis_url, settings.data_dir.as_uri())
+        redis_urls = server_urls(settings.redis_url)
+        return _redaction(*urls, settings.database_url, *redis_urls, settings.data_dir.as_uri())
 
     def redact(self, text: str) -> str:
         """The text without names of the installation."""

@@ -31,6 +31,7 @@ FOUNDATION = (
     "names",
     "plain_data",
     "private_folder",
+    "redis_urls",
     "roles",
     "secret_keys",
     "settings",
