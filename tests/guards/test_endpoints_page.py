@@ -28,7 +28,7 @@ PAGES = ("endpoints.md", "automation-endpoints.md", "suppressions.md")
 TEXT = "\n".join((DOCS / name).read_text("utf-8") for name in PAGES)
 SECTION = re.compile(r"^### `(\w+) (\S+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 SECTIONS = {(method, path): text for method, path, text in SECTION.findall(TEXT)}
-EXAMPLE = re.compile(r"```sh\n(.*?)```\s+(\d{3})", re.DOTALL)
+EXAMPLE = re.compile(r"```sh\n((?:(?!```).)*)```\s+(\d{3})", re.DOTALL)
 JSON_BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
 UUID = "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"
 MANAGEMENT_PAGE = (DOCS / "management.md").read_text("utf-8")

@@ -154,7 +154,8 @@ def foreign_pages(on: Stage) -> Iterator[Case]:
             headers = {**FOREIGN, "Content-Type": kind}
             without = on.ask("POST", path, None, body=body, headers=headers)
             yield case("foreign pages", without.status_code == 401, f"{kind} without a key: {without.text}")
-            if operation.texts:
+            # A page cannot send a body without a type: with a key, that is a request of the integrator.
+            if operation.texts and kind:
                 answer = on.ask("POST", path, on.attacker.token_for(path), body=body, headers=headers)
                 held = answer.status_code in (400, 415) and not items(answer)
-                yield case("foreign pages", held or not kind, f"{kind} to {path}: {answer.text}")
+                yield case("foreign pages", held, f"{kind} to {path}: {answer.text}")
