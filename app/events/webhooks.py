@@ -27,6 +27,8 @@ from app.settings import Settings
 
 DEVELOPMENT_HINT = "for development, WEBHOOK_ALLOW_PRIVATE=on allows http and private addresses"
 KEY_ID_FORM = re.compile(r"[!-~]{1,64}")
+MAX_SECRETS = 20
+"""Secrets of one webhook: each of them signs every request."""
 MIN_SECRET_BYTES = 32
 """HS256 must not be used with a shorter key (RFC 7518, 3.2)."""
 
@@ -139,11 +141,13 @@ def find_secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecre
 def set_secret(transaction: Transaction, settings: Settings, webhook: Webhook, key_id: str, secret: str) -> bool:
     """Adds a secret, or replaces the one with that key id; returns whether anything changed.
 
-    Raises `ServiceError`: `invalid_string` for a wrong key id, `too_short` for a secret of less than 32 bytes.
+    Raises `ServiceError`: `invalid_string` for a wrong key id, `too_short` for a secret of less than 32 bytes,
+    `conflict` for one secret too many.
     """
     _check_secret(key_id, secret)
     stored = _secret(transaction, webhook, key_id)
     if stored is None:
+        _check_number(transaction, webhook)
         stored = WebhookSecret(account_id=webhook.account_id, webhook_id=webhook.id, key_id=key_id)
         transaction.add(stored)
     elif _is_stored_secret(settings, stored.secret, secret):
@@ -204,6 +208,13 @@ def deliveries(session: Session, webhook: Webhook, limit: int) -> list[WebhookAt
 
 def _secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecret | None:
     return session.scalars(_secrets(webhook).where(WebhookSecret.key_id == key_id)).first()
+
+
+def _check_number(session: Session, webhook: Webhook) -> None:
+    """Raises `conflict` for a webhook that has as many secrets as it may."""
+    if len(list_secrets(session, webhook)) >= MAX_SECRETS:
+        detail = f"the webhook already has {MAX_SECRETS} secrets, which is the maximum; remove one"
+        raise ServiceError("conflict", field="id", detail=detail)
 
 
 def _secrets(webhook: Webhook) -> Select[WebhookSecret]:

@@ -23,6 +23,8 @@ LONGEST_STOP_WORD = 50
 LONGEST_OPTION = 1000
 LONGEST_OFFERED = {"offered_name": 100, "offered_description": 500}
 """Text of the preferences page -> its longest length in characters."""
+MAX_FIELDS = 500
+"""Fields of a list: every contact that is read has all of them."""
 MAX_OFFERED_LISTS = 50
 """Lists that an account offers: more do not fit a page on which a person chooses."""
 
@@ -76,27 +78,13 @@ def fields_of(session: Session, row: List) -> list[ListField]:
 def add_field(session: Session, row: List, name: str, type_: str, options: Sequence[str] = ()) -> ListField:
     """Adds a field at the end of the list.
 
-    Raises `ServiceError`: `conflict` for a second field with the same key or of an address type, `invalid_string` for
-    an unknown type, a name without letters and digits, or wrong options (docs/contacts.md#list-fields).
+    Raises `ServiceError`: `conflict` for a second field with the same key or of an address type, and for a list that
+    has as many fields as it may; `invalid_string` for an unknown type, a name without letters and digits, or wrong
+    options (docs/contacts.md#list-fields).
     """
-    key = _key(name, type_)
-    check_options(type_, options)
-    present = fields_of(session, row)
-    _check_room(present, name, key, type_)
-    field = ListField(
-        account_id=row.account_id,
-        list_id=row.id,
-        position=max((other.position for other in present), default=-1) + 1,
-        name=name,
-        key=key,
-        type=type_,
-        options=list(options),
-    )
+    field = _new_field(row, fields_of(session, row), name, type_, options)
     session.add(field)
-    row.last_modified_time = this_second()
-    session.flush()
-    if type_ in ADDRESS_KEYS:
-        _refresh_identifiers(session, row)
+    _write_changes(session, row, [field])
     return field
 
 
@@ -106,36 +94,88 @@ def update_field(session: Session, row: List, field: ListField, type_: str, opti
     A type can change only while the list has no contacts, whose values might be invalid for the new type.
     Raises `ServiceError` like `add_field`, and `conflict` for a type that cannot change.
     """
-    key = _key(field.name, type_)
-    check_options(type_, options)
-    if type_ != field.type:
-        _check_type_may_change(session, row, field)
-        _check_room([other for other in fields_of(session, row) if other is not field], field.name, key, type_)
-    if not apply_changes(field, {"type": type_, "key": key, "options": list(options)}):
-        return False
-    row.last_modified_time = this_second()
-    session.flush()
-    return True
+    if _gets_type(field, type_, options):
+        _check_type_may_change(session, field)
+    changed = _change_field(fields_of(session, row), field, type_, options)
+    if changed:
+        _write_changes(session, row, [])
+    return changed
 
 
 def apply_fields(session: Session, row: List, entries: Sequence[Mapping[str, Any]]) -> bool:
     """Adds the fields that the list does not have by their `name`, and gives the others the `type` and the `options` of
     their entry, without `options` those that they have; returns whether anything changed. Raises what `add_field` and
     `update_field` raise, with the position of the entry in `fields`."""
-    changed = False
-    present = {field.name: field for field in fields_of(session, row)}
+    if not entries:
+        return False
+    present, new, changed = fields_of(session, row), list[ListField](), False
+    by_name, may_change_types = {field.name: field for field in present}, False
     for index, entry in enumerate(entries):
-        name, type_ = entry["name"], entry["type"]
+        name, type_, field = entry["name"], entry["type"], by_name.get(entry["name"])
         try:
-            if name not in present:
-                present[name] = add_field(session, row, name, type_, entry.get("options", []))
-                changed = True
+            if field is None:
+                by_name[name] = _new_field(row, present, name, type_, entry.get("options", []))
+                new.append(by_name[name])
+                present.append(by_name[name])
             else:
-                options = entry.get("options", present[name].options)
-                changed |= update_field(session, row, present[name], type_, options)
+                options = entry.get("options", field.options)
+                if _gets_type(field, type_, options) and not may_change_types:
+                    _check_type_may_change(session, field)
+                    may_change_types = True
+                changed |= _change_field(present, field, type_, options)
         except ServiceError as error:
             raise error.within("fields", index) from None
-    return changed
+    if new or changed:
+        session.bulk_save_objects(new)
+        _write_changes(session, row, new)
+    return bool(new) or changed
+
+
+def _new_field(row: List, present: Sequence[ListField], name: str, type_: str, options: Sequence[str]) -> ListField:
+    """A field behind those that are present, which is not stored."""
+    key = _key(name, type_)
+    check_options(type_, options)
+    if len(present) >= MAX_FIELDS:
+        detail = f"the list already has {MAX_FIELDS} fields, which is the maximum"
+        raise ServiceError("conflict", field="name", detail=detail)
+    _check_room(present, name, key, type_)
+    return ListField(
+        account_id=row.account_id,
+        list_id=row.id,
+        position=max((field.position for field in present), default=-1) + 1,
+        name=name,
+        key=key,
+        type=type_,
+        options=list(options),
+    )
+
+
+def _gets_type(field: ListField, type_: str, options: Sequence[str]) -> bool:
+    """Whether the field is to get another type. Raises `ServiceError` for one that it cannot have with the options."""
+    _key(field.name, type_)
+    check_options(type_, options)
+    return type_ != field.type
+
+
+def _change_field(
+    present: Sequence[ListField],
+    field: ListField,
+    type_: str,
+    options: Sequence[str],
+) -> bool:
+    """Changes a type that the field can have, and options, which are not written yet; returns whether any differed."""
+    key = _key(field.name, type_)
+    if type_ != field.type:
+        _check_room([other for other in present if other is not field], field.name, key, type_)
+    return apply_changes(field, {"type": type_, "key": key, "options": list(options)})
+
+
+def _write_changes(session: Session, row: List, new: Sequence[ListField]) -> None:
+    """Writes what has changed, and the identifiers that contacts have by new fields."""
+    row.last_modified_time = this_second()
+    session.flush()
+    if any(field.type in ADDRESS_KEYS for field in new):
+        _refresh_identifiers(session, row)
 
 
 def check_options(type_: str, options: Sequence[str]) -> None:
@@ -198,8 +238,8 @@ def _check_room(present: Sequence[ListField], name: str, key: str, type_: str) -
             raise ServiceError("conflict", field="name", detail=detail)
 
 
-def _check_type_may_change(session: Session, row: List, field: ListField) -> None:
-    if session.scalar(select(Contact.id).where(Contact.list_id == row.id).limit(1)) is not None:
+def _check_type_may_change(session: Session, field: ListField) -> None:
+    if session.scalar(select(Contact.id).where(Contact.list_id == field.list_id).limit(1)) is not None:
         detail = f"is {field.type} and cannot change while the list has contacts"
         raise ServiceError("conflict", field="type", detail=detail)
 

@@ -597,6 +597,43 @@ def test_an_account_has_so_many_webhooks_at_most(tenant: Tenant, manager: Client
     assert refused["developer_message"] == "The account already has 100 webhooks, which is the maximum."
 
 
+def test_a_webhook_has_so_many_secrets_at_most(tenant: Tenant, manager: Client) -> None:
+    """Each of them signs every request."""
+    made = create(tenant, "webhooks")
+    secrets = [{"id": f"s{number}", "secret": SECRET} for number in range(19)]
+    assert len(changed(manager, "webhooks", made, {"secrets": secrets})["secrets"]) == 20
+    for refused in (
+        manager.post(path("webhooks", made, "/secrets"), {}),
+        manager.patch(path("webhooks", made), {"secrets": [{"id": "one-more", "secret": SECRET}]}),
+    ):
+        assert "already has 20 secrets" in conflict(refused)["developer_message"]
+    assert changed(manager, "webhooks", made, {"secrets": secrets})["secrets"][1]["id"] == "s0"
+
+
+def test_a_list_has_so_many_fields_at_most(tenant: Tenant, manager: Client) -> None:
+    made = create(tenant, "lists", fields=[])
+    for start in (0, 200, 400):
+        fields = [{"name": f"Field {number}", "type": "Text Field"} for number in range(start, min(start + 200, 500))]
+        changed(manager, "lists", made, {"fields": fields})
+    refused = manager.patch(path("lists", made), {"fields": [{"name": "One more", "type": "Text Field"}]})
+    conflict(refused, collection="fields", index=0, field="name")
+
+
+def test_many_fields_cost_as_many_statements_as_one(
+    tenant: Tenant, manager: Client, count_statements: Callable[[], Any]
+) -> None:
+    counts = []
+    for number in (1, 1, 100):
+        made = create(tenant, "lists", fields=[])
+        fields = [{"name": f"Field {index}", "type": "Text Field"} for index in range(number)]
+        for change in (fields, [{**field, "type": "Number"} for field in fields]):
+            with count_statements() as counted:
+                changed(manager, "lists", made, {"fields": change})
+            counts.append(counted.count)
+    # The first two also read what a process then keeps.
+    assert counts[2:4] == counts[4:]
+
+
 def test_every_collection_has_its_items(tenant: Tenant, manager: Client) -> None:
     for collection in ITEMS:
         row_id = new_id(tenant, collection)
