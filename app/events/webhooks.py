@@ -144,17 +144,29 @@ def set_secret(transaction: Transaction, settings: Settings, webhook: Webhook, k
     Raises `ServiceError`: `invalid_string` for a wrong key id, `too_short` for a secret of less than 32 bytes,
     `conflict` for one secret too many.
     """
-    _check_secret(key_id, secret)
-    stored = _secret(transaction, webhook, key_id)
-    if stored is None:
-        _check_number(transaction, webhook)
-        stored = WebhookSecret(account_id=webhook.account_id, webhook_id=webhook.id, key_id=key_id)
-        transaction.add(stored)
-    elif _is_stored_secret(settings, stored.secret, secret):
-        return False
-    stored.secret, stored.creation_time = encrypt(settings.secret_key, secret), this_second()
+    stored = _by_key_id(transaction, webhook)
+    changed = _set_secret(settings, webhook, stored, key_id, secret)
+    transaction.add(stored[key_id])
     transaction.flush()
-    return True
+    return changed
+
+
+def set_secrets(
+    transaction: Transaction, settings: Settings, webhook: Webhook, given: Sequence[tuple[str, str]]
+) -> bool:
+    """Does so for pairs of key id and secret, which are read in one statement; returns whether anything changed. Raises
+    what `set_secret` raises, with the position in `secrets`."""
+    if not given:
+        return False
+    stored, changed = _by_key_id(transaction, webhook), False
+    for index, (key_id, secret) in enumerate(given):
+        try:
+            changed |= _set_secret(settings, webhook, stored, key_id, secret)
+        except ServiceError as error:
+            raise error.within("secrets", index) from None
+    transaction.add_all(stored.values())
+    transaction.flush()
+    return changed
 
 
 def rotate_secret(
@@ -210,11 +222,24 @@ def _secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecret | 
     return session.scalars(_secrets(webhook).where(WebhookSecret.key_id == key_id)).first()
 
 
-def _check_number(session: Session, webhook: Webhook) -> None:
-    """Raises `conflict` for a webhook that has as many secrets as it may."""
-    if len(list_secrets(session, webhook)) >= MAX_SECRETS:
-        detail = f"the webhook already has {MAX_SECRETS} secrets, which is the maximum; remove one"
-        raise ServiceError("conflict", field="id", detail=detail)
+def _by_key_id(session: Session, webhook: Webhook) -> dict[str, WebhookSecret]:
+    return {stored.key_id: stored for stored in list_secrets(session, webhook)}
+
+
+def _set_secret(
+    settings: Settings, webhook: Webhook, stored: dict[str, WebhookSecret], key_id: str, secret: str
+) -> bool:
+    """Adds a secret to those that are stored, or replaces one of them; returns whether anything changed."""
+    _check_secret(key_id, secret)
+    if key_id not in stored:
+        if len(stored) >= MAX_SECRETS:
+            detail = f"the webhook already has {MAX_SECRETS} secrets, which is the maximum; remove one"
+            raise ServiceError("conflict", field="id", detail=detail)
+        stored[key_id] = WebhookSecret(account_id=webhook.account_id, webhook_id=webhook.id, key_id=key_id)
+    elif _is_stored_secret(settings, stored[key_id].secret, secret):
+        return False
+    stored[key_id].secret, stored[key_id].creation_time = encrypt(settings.secret_key, secret), this_second()
+    return True
 
 
 def _secrets(webhook: Webhook) -> Select[WebhookSecret]:

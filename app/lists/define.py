@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 from sqlalchemy import func, null, select, update
@@ -94,9 +95,7 @@ def update_field(session: Session, row: List, field: ListField, type_: str, opti
     A type can change only while the list has no contacts, whose values might be invalid for the new type.
     Raises `ServiceError` like `add_field`, and `conflict` for a type that cannot change.
     """
-    if _gets_type(field, type_, options):
-        _check_type_may_change(session, field)
-    changed = _change_field(fields_of(session, row), field, type_, options)
+    changed = _change_field(fields_of(session, row), field, type_, options, partial(_has_contacts, session, row))
     if changed:
         _write_changes(session, row, [])
     return changed
@@ -109,7 +108,7 @@ def apply_fields(session: Session, row: List, entries: Sequence[Mapping[str, Any
     if not entries:
         return False
     present, new, changed = fields_of(session, row), list[ListField](), False
-    by_name, may_change_types = {field.name: field for field in present}, False
+    by_name, has_contacts = {field.name: field for field in present}, cache(partial(_has_contacts, session, row))
     for index, entry in enumerate(entries):
         name, type_, field = entry["name"], entry["type"], by_name.get(entry["name"])
         try:
@@ -119,10 +118,7 @@ def apply_fields(session: Session, row: List, entries: Sequence[Mapping[str, Any
                 present.append(by_name[name])
             else:
                 options = entry.get("options", field.options)
-                if _gets_type(field, type_, options) and not may_change_types:
-                    _check_type_may_change(session, field)
-                    may_change_types = True
-                changed |= _change_field(present, field, type_, options)
+                changed |= _change_field(present, field, type_, options, has_contacts)
         except ServiceError as error:
             raise error.within("fields", index) from None
     if new or changed:
@@ -150,22 +146,16 @@ def _new_field(row: List, present: Sequence[ListField], name: str, type_: str, o
     )
 
 
-def _gets_type(field: ListField, type_: str, options: Sequence[str]) -> bool:
-    """Whether the field is to get another type. Raises `ServiceError` for one that it cannot have with the options."""
-    _key(field.name, type_)
-    check_options(type_, options)
-    return type_ != field.type
-
-
 def _change_field(
-    present: Sequence[ListField],
-    field: ListField,
-    type_: str,
-    options: Sequence[str],
+    present: Sequence[ListField], field: ListField, type_: str, options: Sequence[str], has_contacts: Callable[[], bool]
 ) -> bool:
-    """Changes a type that the field can have, and options, which are not written yet; returns whether any differed."""
+    """Changes type and options, which are not written yet; returns whether any differed."""
     key = _key(field.name, type_)
+    check_options(type_, options)
     if type_ != field.type:
+        if has_contacts():
+            detail = f"is {field.type} and cannot change while the list has contacts"
+            raise ServiceError("conflict", field="type", detail=detail)
         _check_room([other for other in present if other is not field], field.name, key, type_)
     return apply_changes(field, {"type": type_, "key": key, "options": list(options)})
 
@@ -238,10 +228,8 @@ def _check_room(present: Sequence[ListField], name: str, key: str, type_: str) -
             raise ServiceError("conflict", field="name", detail=detail)
 
 
-def _check_type_may_change(session: Session, field: ListField) -> None:
-    if session.scalar(select(Contact.id).where(Contact.list_id == field.list_id).limit(1)) is not None:
-        detail = f"is {field.type} and cannot change while the list has contacts"
-        raise ServiceError("conflict", field="type", detail=detail)
+def _has_contacts(session: Session, row: List) -> bool:
+    return session.scalar(select(Contact.id).where(Contact.list_id == row.id).limit(1)) is not None
 
 
 def _refresh_identifiers(session: Session, row: List) -> None:

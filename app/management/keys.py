@@ -16,7 +16,6 @@ from app.query.reader import Property, as_timestamp
 
 LEVELS = tuple(level for level in SCOPES if level != MANAGER)
 """The access levels of the keys that a manager's key makes, reads and changes."""
-MAX_OVERLAP_HOURS = 366 * 24
 DEFAULT_OVERLAP_HOURS = 7 * 24
 PROPERTIES = {
     "id": Property(ApiKey.id),

@@ -7,25 +7,14 @@ from app.db.database import Transaction
 from app.db.models import Message
 from app.management.noun import CreatedRow, Item, ManagedNoun, Manager, Values, item_path, shape_of, with_properties
 from app.messages.define import create_message, update_message
+from app.messages.read import PROPERTIES
 from app.query.fields import FilterType
-from app.query.reader import Property, as_timestamp
+from app.query.reader import Property
 from app.sends.accept.accept import LoadDraft
 from app.sends.dry_run.dry_run import preview, recipient_forecast
 
 CONTENT_ATTRIBUTES = ("subject", "from_name", "from_address", "reply_to", "body_html", "body_text")
 """What a preview shows of a message."""
-PROPERTIES = {
-    "id": Property(Message.id),
-    "name": Property(Message.name),
-    "type": Property(Message.type),
-    "subject": Property(Message.subject),
-    "from_name": Property(Message.from_name),
-    "from_address": Property(Message.from_address),
-    "reply_to": Property(Message.reply_to),
-    "thumbnail_url": Property(Message.thumbnail_url),
-    "creation_time": Property(Message.creation_time, as_timestamp),
-    "last_modified_time": Property(Message.last_modified_time, as_timestamp),
-}
 BODIES = {"body_html": Property(Message.body_html), "body_text": Property(Message.body_text)}
 FILTERS = {
     "id": FilterType.INTEGER,

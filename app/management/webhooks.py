@@ -23,7 +23,7 @@ from app.events.webhooks import (
     new_secret,
     remove_secret,
     rotate_secret,
-    set_secret,
+    set_secrets,
     well_formed_url,
 )
 from app.management.noun import (
@@ -83,7 +83,7 @@ def _secrets(
 def create(transaction: Transaction, manager: Manager, values: Values) -> CreatedRow:
     """Registers a URL. Without secrets it gets one, which is shown once. A worker looks up where its host leads before
     anything is sent there. Raises `invalid_url`, `conflict` for a URL that is registered, `invalid_id` for another
-    account's list, and what `set_secret` and `choose_events` raise."""
+    account's list, and what `set_secrets` and `choose_events` raise."""
     account_id = manager.account_id
     if values.get("test"):
         account_id = refreshed_test_account(transaction, transaction.get_one(Account, account_id)).id
@@ -102,17 +102,14 @@ def create(transaction: Transaction, manager: Manager, values: Values) -> Create
 
 def update(transaction: Transaction, manager: Manager, row: Webhook, values: Values) -> None:
     """Changes what a webhook receives from now on, and adds or replaces secrets by their ids. Raises what
-    `choose_events` and `set_secret` raise."""
+    `choose_events` and `set_secrets` raise."""
     _set_secrets(transaction, manager, row, values)
     _choose(transaction, row, values)
 
 
 def _set_secrets(transaction: Transaction, manager: Manager, row: Webhook, values: Values) -> None:
-    for index, secret in enumerate(values.get("secrets", [])):
-        try:
-            set_secret(transaction, manager.services.settings, row, secret["id"], secret["secret"])
-        except ServiceError as error:
-            raise error.within("secrets", index) from None
+    given = [(secret["id"], secret["secret"]) for secret in values.get("secrets", [])]
+    set_secrets(transaction, manager.services.settings, row, given)
 
 
 def _choose(transaction: Transaction, row: Webhook, values: Values) -> None:

@@ -15,7 +15,7 @@ from app.events.webhooks import (
     create_webhook,
     new_key_id,
     new_secret,
-    set_secret,
+    set_secrets,
     webhook_at,
 )
 from app.seed.errors import located
@@ -82,11 +82,9 @@ def _create(context: SeedContext, entry: Mapping[str, Any], path: str, url: Chec
 
 def _apply_secrets(context: SeedContext, webhook: Webhook, entries: Sequence[Mapping[str, Any]], path: str) -> bool:
     """Secrets, found by their id; returns whether any changed."""
-    changed = False
-    for index, entry in enumerate(entries):
-        with located(f"{path}.secrets[{index}]"):
-            changed |= set_secret(context.transaction, context.services.settings, webhook, entry["id"], entry["secret"])
-    return changed
+    given = [(entry["id"], entry["secret"]) for entry in entries]
+    with located(path):
+        return set_secrets(context.transaction, context.services.settings, webhook, given)
 
 
 def _apply_choice(context: SeedContext, webhook: Webhook, entry: Mapping[str, Any], path: str) -> bool:

@@ -634,6 +634,20 @@ def test_many_fields_cost_as_many_statements_as_one(
     assert counts[2:4] == counts[4:]
 
 
+def test_many_secrets_cost_as_many_statements_as_one(
+    tenant: Tenant, manager: Client, count_statements: Callable[[], Any]
+) -> None:
+    counts = []
+    for number in (1, 1, 10):
+        made = create(tenant, "webhooks", secrets=[{"id": f"s{index}", "secret": "x" * 32} for index in range(number)])
+        secrets = [{"id": f"s{index}", "secret": "y" * 32} for index in range(number)]
+        with count_statements() as counted:
+            changed(manager, "webhooks", made, {"secrets": secrets})
+        counts.append(counted.count)
+    # The first one also reads what a process then keeps.
+    assert counts[1] == counts[2]
+
+
 def test_every_collection_has_its_items(tenant: Tenant, manager: Client) -> None:
     for collection in ITEMS:
         row_id = new_id(tenant, collection)
