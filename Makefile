@@ -127,7 +127,7 @@ browser-packages: setup-dev
 	$(call install,requirements/browser.lock)
 
 .PHONY: deploy-check
-deploy-check: setup-dev deploy-packages ## test the image, the services of the compose file, the units and the proxies (on Debian, as root: installs the proxies and strace)
+deploy-check: setup-dev deploy-packages ## test the image, the services of the compose file, the units, the proxies and the manifests of Kubernetes (on Debian, as root: installs the proxies and strace)
 	@DEPLOY=1 $(PYTHON) -m pytest tests/deploy $(ARGS)
 
 # A line of the tests says what is left out where this is not possible. No proxy is started by its installation.
@@ -139,6 +139,7 @@ deploy-packages:
 		apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || true; \
 	fi
+	$(call install,requirements/deploy.lock)
 
 NODE_TOOLS := $(VENV)/openapi-tools
 
@@ -278,6 +279,7 @@ upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) --group dev -c requirements.lock -o requirements/dev.lock
 	@$(COMPILE) --group dev --group bench -c requirements/dev.lock -o requirements/bench.lock
 	@$(COMPILE) --group interop -c requirements/dev.lock -o requirements/interop.lock
+	@$(COMPILE) --group deploy -c requirements/dev.lock -o requirements/deploy.lock
 	@$(COMPILE) --group browser -c requirements/dev.lock -o requirements/browser.lock
 	@$(COMPILE) --group dev --group site -c requirements/dev.lock -o requirements/site.lock
 	@$(COMPILE) --group openapi -c requirements/dev.lock -o requirements/openapi.lock

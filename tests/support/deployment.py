@@ -20,6 +20,7 @@ from app.tms import script_info, tms
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 UNITS = DEPLOY / "systemd"
+KUBERNETES = DEPLOY / "kubernetes"
 ASSIGNMENT = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
 SETTINGS = {variable_of(field) for field in fields(Settings)}
 FILES = {in_file(variable_of(field)) for field in fields(Settings) if field.metadata["secret"]}
@@ -68,6 +69,12 @@ def environment_of_image() -> dict[str, str]:
         word.split("=", 1) for instruction in stages()[-1] if instruction.name == "ENV" for word in instruction.words
     ]
     return dict(pairs)
+
+
+def manifests(path: Path | None = None) -> list[dict[str, Any]]:
+    """The manifests of Kubernetes in a file, or in all of them."""
+    paths = [path] if path else sorted(KUBERNETES.rglob("*.yaml"))
+    return [item for each in paths for item in yaml.safe_load_all(each.read_text("utf-8"))]
 
 
 def is_in_context(path: str) -> bool:

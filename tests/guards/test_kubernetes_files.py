@@ -1,0 +1,76 @@
+"""The files of `deploy/kubernetes` fit each other and the service. `make deploy-check` compares them with schemas of
+Kubernetes itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.support.cases import each
+from tests.support.deployment import ASSIGNMENT, KUBERNETES, SETTINGS, environment_of_image, manifests, wrong_command
+
+WORKLOADS = {
+    item["metadata"]["name"]: item["spec"]["template"] for item in manifests() if "template" in item.get("spec", {})
+}
+KUSTOMIZATIONS = sorted(KUBERNETES.rglob("kustomization.yaml"))
+PART_OF = "app.kubernetes.io/part-of"
+DEFINED = {"configMapRef": {"tms-settings"}, "secretRef": {"tms"}, "secretKeyRef": {"tms-postgres-app"}}
+"""What the release and CloudNativePG make, and the secret of the page."""
+
+
+def selectors(node: Any) -> list[dict[str, str]]:
+    """The labels by which the manifests select pods of the service."""
+    if isinstance(node, list):
+        return [labels for item in node for labels in selectors(item)]
+    if not isinstance(node, dict):
+        return []
+    chosen = [node[key] for key in ("matchLabels", "selector") if key in node and "matchLabels" not in node[key]]
+    ours = [labels for labels in chosen if any("tms" in f"{key}{value}" for key, value in labels.items())]
+    return ours + [labels for value in node.values() for labels in selectors(value)]
+
+
+@each("path", KUSTOMIZATIONS)
+def test_a_kustomization_lists_files_that_exist(path: Path) -> None:
+    content = next(iter(manifests(path)))
+    for name in [*content.get("resources", []), *content.get("components", [])]:
+        assert (path.parent / name).exists(), name
+
+
+def test_every_manifest_is_listed_by_a_kustomization() -> None:
+    files = {path for path in KUBERNETES.rglob("*.yaml") if path.name != "kustomization.yaml"}
+    texts = {path.parent: path.read_text("utf-8") for path in KUSTOMIZATIONS}
+    assert [path.name for path in files if path.name not in texts[path.parent]] == []
+
+
+@each("template", WORKLOADS.values())
+def test_the_pods_run_commands_of_the_image_in_folders_that_they_may_write_to(template: Any) -> None:
+    spec = template["spec"]
+    (container,) = spec["containers"]
+    assert wrong_command(container["args"]) == ""
+    assert container["image"] == "tms"
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounted == {environment_of_image()["DATA_DIR"], "/tmp"}
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+@each("template", WORKLOADS.values())
+def test_the_pods_refer_to_what_is_defined(template: Any) -> None:
+    (container,) = template["spec"]["containers"]
+    sources = [*container["envFrom"], *(item["valueFrom"] for item in container["env"])]
+    for kind, reference in (pair for source in sources for pair in source.items()):
+        assert reference["name"] in DEFINED[kind]
+
+
+def test_every_selector_finds_pods() -> None:
+    labels = [{**template["metadata"]["labels"], PART_OF: "tms"} for template in WORKLOADS.values()]
+    chosen = [selector for item in manifests() for selector in selectors(item) if "cnpg.io/cluster" not in selector]
+    assert len(chosen) > len(WORKLOADS)
+    lost = [selector for selector in chosen if not any(selector.items() <= label.items() for label in labels)]
+    assert lost == []
+
+
+def test_the_settings_of_the_release_exist() -> None:
+    names = {name for name, _ in ASSIGNMENT.findall((KUBERNETES / "release" / "settings.env").read_text("utf-8"))}
+    assert names
+    assert names <= SETTINGS
