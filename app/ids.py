@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from app.errors import ServiceError
@@ -58,9 +59,36 @@ def existing(row: AnyRow | None, noun: str, number: int) -> AnyRow:
     return row
 
 
+class Uuids:
+    """The new uuids of one request, which has the same ones again when it is repeated."""
+
+    def __init__(self) -> None:
+        self._drawn: list[str] = []
+        self._used = 0
+
+    def use_from_start(self) -> None:
+        """Makes `new_uuid` return these in this context: first those that an earlier attempt has drawn."""
+        self._used = 0
+        _uuids.set(self)
+
+    def next(self) -> str:
+        if self._used == len(self._drawn):
+            self._drawn.append(_random_uuid())
+        self._used += 1
+        return self._drawn[self._used - 1]
+
+
+_uuids: ContextVar[Uuids | None] = ContextVar("uuids", default=None)
+
+
 def new_uuid() -> str:
-    """A random uuid, of version 4. The standard library takes three times as long, which a send to a hundred
-    recipients would notice."""
+    """A random uuid, of version 4."""
+    uuids = _uuids.get()
+    return _random_uuid() if uuids is None else uuids.next()
+
+
+def _random_uuid() -> str:
+    """The standard library takes three times as long, which a send to a hundred recipients would notice."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

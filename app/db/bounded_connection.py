@@ -28,6 +28,8 @@ class WaitBudget:
 
     def __init__(self, seconds: float, *, total: bool = False) -> None:
         self.left = seconds
+        self.may_have_committed = False
+        """Whether the driver was asked to commit a transaction that a repeated request would write once more."""
         self._total = total
 
     @property
@@ -78,9 +80,9 @@ def current() -> WaitBudget:
     return _current.get() or _background
 
 
-def begin_request() -> None:
-    """Gives the request that begins in this context its own budget."""
-    _current.set(WaitBudget(REQUEST_SECONDS, total=True))
+def begin_request(budget: WaitBudget | None = None) -> None:
+    """Gives the request that begins in this context its own budget; a repeated one has what is left of it."""
+    _current.set(budget or WaitBudget(REQUEST_SECONDS, total=True))
 
 
 def end_request() -> None:
@@ -97,6 +99,17 @@ def limit_waits(seconds: float) -> Iterator[None]:
         _current.reset(token)
 
 
+@contextmanager
+def repeatable_commits() -> Iterator[None]:
+    """Around transactions that may be committed once more when the request is repeated."""
+    budget = current()
+    before = budget.may_have_committed
+    try:
+        yield
+    finally:
+        budget.may_have_committed = before
+
+
 PROBE_INTERVAL = 1.0
 """Seconds between two probes of a server that did not answer."""
 PROBE_SECONDS = 2.0
@@ -108,18 +121,34 @@ class DatabaseCircuitBreaker:
 
     def __init__(self) -> None:
         self.is_open = False
+        self.failing_since: float | None = None
+        """When the first request failed that no successful statement has followed, on the monotonic clock."""
         self._lock = threading.Lock()
         self._next_probe = 0.0
 
-    def open(self) -> None:
-        """The server answered neither in time nor to the request to cancel."""
+    def open(self, waited: float) -> None:
+        """The server answered neither within that many seconds nor to the request to cancel."""
         with self._lock:
             self.is_open = True
             self._next_probe = time.monotonic() + PROBE_INTERVAL
+        self.note_failure(waited)
 
     def close(self) -> None:
         """The server has answered, even if with an error."""
         self.is_open = False
+
+    def note_failure(self, waited: float = 0.0) -> float:
+        """The database has failed a request, which began to wait so many seconds ago. Returns for how many seconds it
+        has been failing."""
+        moment = time.monotonic()
+        with self._lock:
+            if self.failing_since is None:
+                self.failing_since = moment - waited
+            return moment - self.failing_since
+
+    def note_success(self) -> None:
+        """A statement was executed."""
+        self.is_open, self.failing_since = False, None
 
     def check(self, budget: WaitBudget) -> None:
         """Raises `psycopg.OperationalError` for a request that must not use the server now."""
@@ -201,6 +230,7 @@ class BoundedConnection(psycopg.Connection[Any]):
     """Not yet handed out by the pool: the code that opens it does not close it if a statement fails."""
     _ending: str | None = None
     """Whether a commit, rollback or reset is under way."""
+    _is_unreplicated = False
 
     @classmethod
     def open(cls, circuit_breaker: DatabaseCircuitBreaker, arguments: tuple[Any, ...], options: dict[str, Any]) -> Self:
@@ -212,18 +242,30 @@ class BoundedConnection(psycopg.Connection[Any]):
                 options = with_addresses({"connect_timeout": seconds, **options}, seconds)
                 connection = cls.connect(*arguments, **options)
             except psycopg.errors.ConnectionTimeout:
-                circuit_breaker.open()
+                circuit_breaker.open(seconds)
                 raise
             except psycopg.OperationalError:
                 circuit_breaker.close()
                 raise
         circuit_breaker.close()
         connection.circuit_breaker = circuit_breaker
+        connection.add_notice_handler(connection._note_unreplicated)
         return connection
 
     def commit(self) -> None:
+        """Raises `psycopg.OperationalError`, also for a commit that no standby has confirmed; the connection is closed
+        then, and the outcome unknown."""
+        current().may_have_committed = True
         with self._ending_with("commit"):
             super().commit()
+        if self._is_unreplicated:
+            self.pgconn.finish()
+            raise psycopg.OperationalError("no standby has confirmed the commit")
+
+    def _note_unreplicated(self, notice: psycopg.errors.Diagnostic) -> None:
+        """A commit that waits for a standby ends with a warning, and as a success, if somebody cancels it."""
+        if self._ending == "commit" and notice.source_function == "SyncRepWaitForLSN":
+            self._is_unreplicated = True
 
     def rollback(self) -> None:
         with self._ending_with("rollback"):
@@ -265,8 +307,8 @@ class BoundedConnection(psycopg.Connection[Any]):
                 if limit is None or time.monotonic() - began < limit:
                     raise  # an error of the server or of the network, not of the limit
                 self._give_up(gen, limit)
-        if self.circuit_breaker.is_open:
-            self.circuit_breaker.close()
+        if self.circuit_breaker.failing_since is not None:
+            self.circuit_breaker.note_success()
         return result
 
     def _limit(self) -> float | None:
@@ -286,7 +328,7 @@ class BoundedConnection(psycopg.Connection[Any]):
             except psycopg.Error:
                 pass
         elif self._ending != "commit":
-            self.circuit_breaker.open()
+            self.circuit_breaker.open(seconds)
         self.pgconn.finish()
         raise psycopg.OperationalError(f"the database has not answered within {seconds:.1f} seconds")
 

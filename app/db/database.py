@@ -174,6 +174,10 @@ class Database:
     def is_postgresql(self) -> bool:
         return self.engine.dialect.name == "postgresql"
 
+    def note_failure(self) -> float:
+        """The database has failed a request. Returns for how many seconds it has been failing in this process."""
+        return self._circuit_breaker.note_failure()
+
     def read(self) -> ReadSession:
         """A session for selects. On PostgreSQL each select sees what is committed by then."""
         return ReadSession(self.engine, self._circuit_breaker, self._digests)

@@ -93,6 +93,19 @@ def is_unavailable(error: BaseException) -> bool:
     return error.connection_invalidated or failure_of(error.orig).is_outage
 
 
+INTERRUPTIONS = ("08", "25006", "40001", "57P01", "57P02", "57P03")
+"""Prefixes of PostgreSQL's codes for what ends while another server becomes the primary, or this one starts."""
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether PostgreSQL could not be reached, or has ended the transaction for no fault of its own: repeated a moment
+    later, it may succeed."""
+    cause = error.orig if isinstance(error, DBAPIError) else None
+    if not isinstance(cause, psycopg.Error):
+        return False
+    return cause.sqlstate.startswith(INTERRUPTIONS) if cause.sqlstate else failure_of(cause) is LASTING_OUTAGE
+
+
 def is_locked(error: BaseException) -> bool:
     """Whether another process has kept SQLite's file to itself for as long as writers wait for it."""
     cause = error.orig if isinstance(error, DBAPIError) else None

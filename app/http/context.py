@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from flask import Request, current_app, g, request
 
 from app.accounts.auth import Principal, check_allowed
+from app.accounts.rate_limit import Allowance, Portions, count_request
 from app.network.addresses import IpAddress, ip_address_in
 from app.services import Services
 from app.settings import plain_host
@@ -59,6 +60,13 @@ def current_request() -> Request:
 def current_globals() -> Any:
     """Flask's `g` itself, for a function that needs much of it."""
     return g._get_current_object()
+
+
+def count_once(parts: Services, whose: int | str, account_rate: str | None) -> Allowance | None:
+    """Counts the request in the rate limit, as `count_request` does, unless an earlier attempt has."""
+    if g.allowance is None:
+        g.allowance = count_request(parts, extension(Portions), whose, account_rate)
+    return cast("Allowance | None", g.allowance)
 
 
 def method_label(method: str) -> str:

@@ -17,6 +17,7 @@ from app.http.console.pages import is_console
 from app.http.context import method_label, request_id
 from app.http.html_pages import error_page, expects_html
 from app.http.paths import loggable_path, request_path
+from app.http.repetition import repeats_later
 from app.http.responses import json_response
 
 logger = logging.getLogger(__name__)
@@ -127,6 +128,8 @@ def register(app: Flask) -> None:
 def _unforeseen(error: Exception) -> Response:
     """The client gets only the request id (docs/requests.md#errors). The traceback is logged, except in
     outages of the database, which may affect hundreds of requests."""
+    if repeats_later(error):
+        return Response()
     extra = {"method": method_label(request.method), "path": loggable_path(request.path)}
     if isinstance(error, SQLAlchemyError):
         log_failure(logger, "request failed", error, **extra)

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from werkzeug.exceptions import NotFound
 
 from app.accounts.auth import KeyUses, Principal, bearer_token, level_with, refuse_published
-from app.accounts.rate_limit import Allowance, Portions, count_request
+from app.accounts.rate_limit import Allowance
 from app.accounts.sessions import BrowserSession
 from app.audit.actor import Actor, act_as, service_actor
 from app.db import bounded_connection
@@ -27,6 +27,7 @@ from app.http.context import (
     FAULT_KEY,
     address_text,
     check_network,
+    count_once,
     current_globals,
     current_request,
     extension,
@@ -35,6 +36,7 @@ from app.http.context import (
 )
 from app.http.html_pages import PAGE_SEGMENTS, add_security_headers
 from app.http.paths import API, collect_path_words, first_segment_of, loggable_path, path_id, route_label
+from app.http.repetition import ATTEMPTS_KEY, Attempts, is_postponed
 from app.http.responses import JSON
 from app.infrastructure import logs, metrics, tracing
 from app.services import Services
@@ -70,13 +72,16 @@ def _end(_error: BaseException | None) -> None:
 
 def _guard() -> None:
     http_request, request_globals = current_request(), current_globals()
-    request_globals.request_id = request_id = os.urandom(16).hex()
-    request_globals.started = time.perf_counter()
+    attempts: Attempts = http_request.environ.get(ATTEMPTS_KEY) or Attempts()
+    attempts.resume()
+    request_globals.request_id = request_id = attempts.kept.get("request_id") or os.urandom(16).hex()
+    request_globals.started = attempts.kept.get("started") or time.perf_counter()
+    request_globals.allowance = attempts.kept.get("allowance")
     request_globals.segment = segment = first_segment_of(http_request.path)
     logs.request_id.set(request_id)
     logs.client.set(_logged_client(segment, http_request.remote_addr))
     act_as(_actor)
-    bounded_connection.begin_request()
+    bounded_connection.begin_request(attempts.budget)
     request_globals.span = tracing.begin_request(
         request_id, _span_name(http_request), http_request.headers.get("Traceparent")
     )
@@ -148,9 +153,7 @@ def _authenticate(app: Flask, http_request: Request, request_globals: Any) -> Pr
     request_globals.principal = principal
     extension(KeyUses).note(principal.key_id)
     logs.client.set({**(logs.client.get() or {}), "key": principal.key_name})
-    request_globals.allowance = allowance = count_request(
-        parts, extension(Portions), principal.key_id, principal.rate_limit
-    )
+    allowance = count_once(parts, principal.key_id, principal.rate_limit)
     if allowance is not None and allowance.is_exceeded:
         raise ServiceError("too_many_requests", retry_after=allowance.reset)
     return principal
@@ -183,6 +186,9 @@ def _check_scope(principal: Principal, app: Flask, http_request: Request) -> Non
 def _finish(response: Response) -> Response:
     """Adds the headers of every response; logs and counts the request."""
     http_request, request_globals, headers = current_request(), current_globals(), response.headers
+    if is_postponed(http_request.environ):
+        request_globals.span.end(tms__is_repeated=True)
+        return response
     if not response.is_streamed and not response.content_length and "Content-Type" in headers:
         headers["Content-Type"] = JSON
     headers.add("X-Request-Id", request_globals.request_id)

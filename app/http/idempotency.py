@@ -33,6 +33,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.clock import now
+from app.db.bounded_connection import repeatable_commits
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import IdempotencyRecord
@@ -271,7 +272,7 @@ def _claim_or_replay(
     """The id of the record by which this request has claimed the key, or the stored response. `row` is the record that
     was read before."""
     if row is None or _is_free(row):
-        with services().database.write() as transaction:
+        with repeatable_commits(), services().database.write() as transaction:
             claim = _claim(transaction, key, fingerprint.stored, holder, row)
             if claim is not None:
                 return claim
@@ -366,7 +367,7 @@ def _store_response(transaction: Transaction, claim: int, response: Response) ->
 def _release_claim(claim: int) -> None:
     """If the database is unavailable the record stays; it is stale once this request has ended."""
     try:
-        with services().database.write() as transaction:
+        with repeatable_commits(), services().database.write() as transaction:
             transaction.execute(
                 delete(IdempotencyRecord).where(IdempotencyRecord.id == claim, IdempotencyRecord.status.is_(None))
             )

@@ -39,6 +39,9 @@ REASONS = (
 """Why messages are deferred: after an attempt, or without one."""
 QUEUES = ("sends", "webhooks", "maintenance", "automations")
 
+REQUESTS_REPEATED = counter(
+    "tms_http_requests_repeated", "Attempts to answer a request that the database failed, and that were repeated."
+)
 REQUESTS = counter("tms_http_requests", "API requests answered.", "method", "route", "status")
 REQUEST_SECONDS = histogram(
     "tms_http_request_seconds",

@@ -13,12 +13,11 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from app.accounts import rate_limit
-from app.accounts.rate_limit import Portions, count_request
 from app.accounts.sessions import BrowserSession, find_session
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
-from app.http.context import check_network, client_address, extension, services
+from app.http.context import check_network, client_address, count_once, services
 from app.http.paths import path_id
 from app.ids import id_in
 from app.network.addresses import network_of
@@ -148,10 +147,10 @@ def guard_console() -> None:
 def _count_request(session: BrowserSession) -> None:
     """Counts against the rate limit. Raises `too_many_requests`."""
     whose = f"session:{session.session_id}" if session.key_id is None else session.key_id
-    g.allowance = count_request(services(), extension(Portions), whose, session.rate_limit)
-    if g.allowance is not None and g.allowance.is_exceeded:
-        detail = f"The rate limit of this key or session is exhausted. Reload this page in {g.allowance.reset} seconds."
-        raise ServiceError("too_many_requests", detail=detail, retry_after=g.allowance.reset)
+    allowance = count_once(services(), whose, session.rate_limit)
+    if allowance is not None and allowance.is_exceeded:
+        detail = f"The rate limit of this key or session is exhausted. Reload this page in {allowance.reset} seconds."
+        raise ServiceError("too_many_requests", detail=detail, retry_after=allowance.reset)
 
 
 def _find_session() -> BrowserSession | None:

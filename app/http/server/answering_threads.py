@@ -19,6 +19,7 @@ from app.http.server.connection import Connection, ConnectionState
 from app.http.server.connections import Connections, Poller
 from app.http.server.outgoing import BrokenStream
 from app.http.server.request import Limits, Request, invalid
+from app.http.server.respond import Repeated
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +158,26 @@ Respond = Callable[[Connection, Request], bool]
 """Computes and sends the response to a request; returns whether the connection is kept alive."""
 
 
+class PostponedRequests:
+    """Requests that are to be repeated later, and have no thread until then."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: list[tuple[float, PendingRequest]] = []
+
+    def add(self, pending: PendingRequest, seconds: float) -> None:
+        """Adds a request that is due after so many seconds."""
+        with self._lock:
+            self._requests.append((time.monotonic() + seconds, pending))
+
+    def take_due(self, moment: float) -> list[PendingRequest]:
+        """Removes those that are due by then."""
+        with self._lock:
+            due = [pending for due_at, pending in self._requests if due_at <= moment]
+            self._requests = [(due_at, pending) for due_at, pending in self._requests if due_at > moment]
+            return due
+
+
 class AnsweringThreads:
     """Reads and answers the requests of a process; `count` at once."""
 
@@ -168,7 +189,8 @@ class AnsweringThreads:
         self._respond = respond
         self._receiver = Receiver(connections)
         self._admission = Admission(count)
-        self._refused: deque[PendingRequest] = deque()
+        self._passed_on: deque[PendingRequest] = deque()
+        self._postponed = PostponedRequests()
         self._probe_answered = True
         self._stopping = self._stopped = False
 
@@ -196,9 +218,16 @@ class AnsweringThreads:
         for largest in self._connections.take_largest():
             self._pass_on(self._receiver.refuse(largest, ServiceError("service_unavailable")))
 
-    def _pass_on(self, refused: PendingRequest | None) -> None:
-        if refused is not None:
-            self._refused.append(refused)
+    def repeat_due(self, moment: float) -> None:
+        """Repeats the requests that are due by then."""
+        for pending in self._postponed.take_due(moment):
+            pending.connection.rewind_body()
+            self._pass_on(PendingRequest(pending.connection, pending.request))
+
+    def _pass_on(self, pending: PendingRequest | None) -> None:
+        """Has a thread answer the request."""
+        if pending is not None:
+            self._passed_on.append(pending)
             self._poller.wake()
 
     def probe(self) -> bool:
@@ -231,7 +260,7 @@ class AnsweringThreads:
         descriptor = self._poller.poll()
         if descriptor is None:
             self._probe_answered = True
-            self._answer_refused()
+            self._answer_passed_on()
             return
         connection = self._connections.take(descriptor)
         if connection is not None:
@@ -239,13 +268,15 @@ class AnsweringThreads:
             if self._connections.is_too_much:
                 self._relieve()
 
-    def _answer_refused(self) -> None:
-        while self._refused:
+    def _answer_passed_on(self) -> None:
+        while self._passed_on:
             try:
-                refused = self._refused.popleft()
+                pending = self._passed_on.popleft()
             except IndexError:
                 return  # another thread was faster
-            self._dispatch(refused)
+            if self._passed_on:
+                self._poller.wake()  # for another thread: this one may wait for the database
+            self._dispatch(pending)
 
     def _proceed(self, connection: Connection, buffer: memoryview) -> None:
         try:
@@ -300,6 +331,9 @@ class AnsweringThreads:
                 connection.keep_alive = self._respond(connection, pending.request)
                 connection.end_request()
             return self._after_response(connection)
+        except Repeated as repeated:
+            self._postponed.add(pending, repeated.seconds)
+            return None
         except BrokenStream:
             self._connections.close(connection)
             return None

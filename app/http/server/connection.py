@@ -186,6 +186,11 @@ class Connection:
         self.state = ConnectionState.PROCESSING
         return request
 
+    def rewind_body(self) -> None:
+        """Makes the body of a request that is repeated readable from its start."""
+        if self._body is not None:
+            self._body.rewound()
+
     def refuse(self, fault: ServiceError) -> Request:
         """The request as one that is answered with this error instead."""
         request = self._request or Request(self._cfg, bytes(self._buffer), self.client)

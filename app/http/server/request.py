@@ -20,6 +20,7 @@ from gunicorn.http.body import ChunkedReader
 from gunicorn.http.unreader import IterUnreader
 
 from app.errors import ServiceError
+from app.http.repetition import Attempts
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -129,6 +130,7 @@ class Request(message.Request):  # type: ignore[misc]
     _expected_100_continue: bool
 
     def __init__(self, cfg: Config, head: bytes, client: Any) -> None:
+        self.attempts = Attempts()
         self._head = head
         super().__init__(cfg, IterUnreader([_ascii_target(head)]), client)
 

@@ -15,6 +15,7 @@ from gunicorn.http import wsgi
 from app.errors import ServiceError
 from app.http.context import FAULT_KEY, SHARED_KEY
 from app.http.errors import RETRY_AFTER, error_body
+from app.http.repetition import ATTEMPTS_KEY
 from app.http.responses import JSON
 from app.http.server.connection import Connection
 from app.http.server.outgoing import Stream
@@ -29,10 +30,20 @@ BODILESS_STATUSES = (204, 304)
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
+class Repeated(Exception):
+    """The application asks for the request once more, after so many seconds, instead of answering it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
 def respond(connection: Connection, request: Request, application: Application, cfg: Config, *, last: bool) -> bool:
-    """Queues the application's response on the connection; True when the connection is kept alive."""
+    """Queues the application's response on the connection; True when the connection is kept alive. Raises
+    `Repeated`."""
     try:
         keep_alive = _run(connection, request, application, cfg, last=last)
+    except Repeated:
+        raise
     except Exception:  # the application answers its own failures; this one is outside it
         logger.exception("cannot answer a request")
         connection.discard_output()
@@ -49,11 +60,14 @@ def respond(connection: Connection, request: Request, application: Application, 
 def _run(connection: Connection, request: Request, application: Application, cfg: Config, *, last: bool) -> bool:
     response, environ = wsgi.create(request, connection, connection.client, connection.server, cfg)
     environ["wsgi.multithread"] = True
+    environ[ATTEMPTS_KEY] = request.attempts
     if request.fault is not None:
         environ[FAULT_KEY] = request.fault
     if last:
         response.force_close()
     parts = application(environ, response.start_response)
+    if request.attempts.pause is not None:
+        raise Repeated(request.attempts.pause)
     if _is_streamed(request, response):
         _begin_stream(connection, response, parts)
         return not response.should_close()

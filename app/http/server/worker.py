@@ -181,6 +181,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             for connection in self.connections.take_expired(now):
                 self._threads.expire(connection)
             self._threads.refuse_overdue(now - self.limits.queue_seconds)
+            self._threads.repeat_due(now)
 
     # ------------------------------------------------------------------------------------------ accepting
 

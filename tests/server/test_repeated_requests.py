@@ -1,0 +1,167 @@
+"""Requests that the database fails while another server becomes the primary (docs/databases.md#repeated-requests)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import requests
+from werkzeug.test import TestResponse
+
+from app.db.models import Recipient
+from app.http.repetition import ATTEMPTS_KEY, LONGEST_PAUSE, Attempts
+from app.ids import new_uuid
+from app.settings import Settings
+from tests.conftest import test_settings
+from tests.support.apps import app_with
+from tests.support.client import SENDS
+from tests.support.own_postgres import OwnPostgres
+from tests.support.sends import SendsApi
+from tests.support.servers import short_folder, wait_until
+from tests.support.tenants import new_tenant, unique
+from tests.support.web import Web, forked_web_server
+
+RATE = 150
+CLIENTS = 12
+WAITS = "a request waits for the database: "
+
+
+@dataclass(frozen=True)
+class Service:
+    """An API process with two threads, its database, and an account."""
+
+    web: Web
+    postgres: OwnPostgres
+    sends: SendsApi
+
+    def post(self, body: dict[str, Any], **headers: str) -> requests.Response:
+        """Posts a send."""
+        return requests.post(self.web.base + SENDS, json=body, headers=self._headers | headers, timeout=30)
+
+    def get(self, path: str) -> requests.Response:
+        """Reads a path."""
+        return requests.get(self.web.base + path, headers=self._headers, timeout=30)
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.sends.tenant.tokens['standard']}"}
+
+    def waiting(self) -> int:
+        """How many requests have begun to wait for the database."""
+        return sum(str(line["message"]).startswith(WAITS) for line in self.web.lines("app.http.repetition"))
+
+
+@pytest.fixture
+def settings(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Settings]:
+    with short_folder() as folder:
+        yield test_settings(folder, DATABASE_URL=own_postgres.url, REDIS_URL=redis_url)
+
+
+@pytest.fixture
+def sends(settings: Settings) -> Iterator[SendsApi]:
+    with app_with(settings) as app:
+        yield SendsApi(new_tenant(app))
+
+
+@pytest.fixture
+def service(settings: Settings, sends: SendsApi, own_postgres: OwnPostgres, tmp_path: Path) -> Iterator[Service]:
+    environ = {"WEB_THREADS": "2", "RATE_LIMIT": f"{RATE}/hour"}
+    with forked_web_server(settings, tmp_path, **environ) as web:
+        yield Service(web, own_postgres, sends)
+
+
+def test_requests_wait_without_a_thread_until_the_database_is_back(service: Service) -> None:
+    bodies = [service.sends.email() for _ in range(CLIENTS)]
+    keys = [{"Idempotency-Key": unique("key")} if number % 2 else {} for number in range(CLIENTS)]
+    with ThreadPoolExecutor(CLIENTS + 1) as clients:
+        with service.postgres.away():
+            posts = [clients.submit(service.post, body, **key) for body, key in zip(bodies, keys, strict=True)]
+            read = clients.submit(service.get, "/v1/lists")
+            wait_until(lambda: service.waiting() == CLIENTS + 1, "all of them wait")
+            assert service.get("/healthz").status_code == 200
+            assert not any(future.done() for future in (*posts, read))
+        answers = [post.result() for post in posts]
+    assert [answer.status_code for answer in answers] == [202] * CLIENTS
+    assert read.result().status_code == 200
+    stored = {recipient.uuid: recipient.email for recipient in service.sends.rows(Recipient)}
+    uuids = [uuid_in(answer.json()) for answer in answers]
+    assert stored == {
+        uuid: body["recipients"][0]["email"] for uuid, body in zip(uuids, bodies, strict=True)
+    }  # once each
+    last = service.post(bodies[1], **keys[1])
+    assert (last.json(), last.headers["Idempotent-Replayed"]) == (answers[1].json(), "true")
+    assert last.headers["RateLimit-Remaining"] == str(RATE - CLIENTS - 2)
+    access = [line["message"] for line in service.web.lines()]
+    assert access.count(f"POST {SENDS} 202") == CLIENTS + 1
+
+
+def end_backend(postgres: OwnPostgres, function: str, event: str) -> None:
+    """Calls the function for the server process that waits for such an event, once there is one."""
+    ended = f"SELECT {function}(pid) FROM pg_stat_activity WHERE '{event}' IN (wait_event, wait_event_type)"
+    statement = f"{ended} AND datname = '{postgres.name}'"
+    wait_until(lambda: " t\n" in postgres.run(statement), f"a server process waits for {event}")
+
+
+@pytest.mark.parametrize("function", ["pg_cancel_backend", "pg_terminate_backend"])
+def test_a_request_is_not_repeated_whose_commit_failed(
+    sends: SendsApi, own_postgres: OwnPostgres, function: str
+) -> None:
+    """PostgreSQL calls a cancelled commit a success with a warning, and no standby may have it."""
+    attempts, body = Attempts(), sends.email()
+    with ThreadPoolExecutor(1) as pool, own_postgres.without_standby():
+        posted = pool.submit(post, sends, body, attempts)
+        end_backend(own_postgres, function, "SyncRep")
+        answer = posted.result()
+    assert (answer.status_code, "may have been made" in answer.get_json()["developer_message"]) == (503, True)
+    assert attempts.number == 0
+    assert len(sends.rows(Recipient)) == 1
+
+
+def test_a_request_is_repeated_for_seven_seconds_and_those_behind_it_are_refused_at_once(
+    sends: SendsApi, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.bounded_connection.REQUEST_SECONDS", LONGEST_PAUSE + 0.5)
+    attempts, body = Attempts(), sends.email()
+
+    def is_refused() -> bool:
+        answer = post(sends, body, attempts)
+        return attempts.pause is None and answer.status_code == 503
+
+    with own_postgres.away():
+        assert not is_refused()
+        wait_until(is_refused, "the request is refused")
+        behind = Attempts()
+        assert (post(sends, body, behind).status_code, behind.number) == (503, 0)
+    attempts = Attempts()
+    assert post(sends, body, attempts).status_code == 202
+    assert len(sends.rows(Recipient)) == 1
+
+
+def test_a_repeated_request_has_the_uuids_of_its_first_attempt(sends: SendsApi, own_postgres: OwnPostgres) -> None:
+    attempts, body = Attempts(), sends.email()
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(own_postgres.url.replace("+psycopg", "")) as other:
+        other.execute("LOCK TABLE recipients IN SHARE MODE")
+        first = pool.submit(post, sends, body, attempts)
+        end_backend(own_postgres, "pg_terminate_backend", "Lock")
+        first.result()
+        other.rollback()
+    assert (attempts.number, attempts.pause is not None) == (1, True)
+    second = post(sends, body, attempts)
+    attempts.uuids.use_from_start()
+    assert (second.status_code, uuid_in(second.get_json())) == (202, new_uuid())
+
+
+def post(sends: SendsApi, body: dict[str, Any], attempts: Attempts) -> TestResponse:
+    """Posts a send as a server does that repeats requests."""
+    return sends.post(body, environ_overrides={ATTEMPTS_KEY: attempts})
+
+
+def uuid_in(body: dict[str, Any]) -> str:
+    """The uuid of the only recipient of an accepted send."""
+    uuid: str = body["_embedded"]["recipients"][0]["uuid"]
+    return uuid
