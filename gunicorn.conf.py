@@ -27,7 +27,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.accounts.auth import KeyUses
 from app.db.database import Database
 from app.db.outage import reason
-from app.db.schema import SchemaError, check_schema
 from app.http import plugins
 from app.http.context import EXTENSION, extension_name
 from app.http.server import worker
@@ -35,6 +34,7 @@ from app.http.server.master import Master
 from app.http.server.request import MAX_REQUEST_LINE
 from app.infrastructure import liveness, logs, metrics, replacing, start_signal, tracing
 from app.infrastructure.heartbeat import Heartbeat
+from app.infrastructure.start_checks import StartRefused, check_start
 from app.infrastructure.startup_report import log_startup
 from app.settings import SettingsError, from_environment
 
@@ -50,8 +50,8 @@ except SettingsError as error:
 
 database = Database(settings.database_url)
 try:
-    check_schema(database)
-except SchemaError as error:
+    check_start(database)
+except StartRefused as error:
     print(f"cannot start: {error}", file=sys.stderr)
     raise SystemExit(1) from None
 except SQLAlchemyError as error:

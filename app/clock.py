@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -18,8 +19,32 @@ INSTANT = re.compile(rf"{DATE_FORM}T{HOUR_FORM}:{SIXTY_FORM}:{SIXTY_FORM}(?:\.[0
 """A time with an offset."""
 
 
+class FollowedClock:
+    """A clock that the process goes by instead of its machine's (app/infrastructure/clock_watch.py)."""
+
+    start: datetime | None = None
+    """What it showed when the monotonic clock was 0; None while the machine's is right."""
+
+    def follow(self, moment: datetime) -> None:
+        """That clock shows this moment now. The monotonic clock tells how it goes on: the machine's may be set."""
+        self.start = moment - timedelta(seconds=time.monotonic())
+
+    def leave(self) -> None:
+        """The machine's clock is right again."""
+        self.start = None
+
+
+followed_clock = FollowedClock()
+
+
 def now() -> datetime:
     """The current moment in UTC, with microseconds: for due times and leases."""
+    start = followed_clock.start
+    return datetime.now(UTC) if start is None else start + timedelta(seconds=time.monotonic())
+
+
+def machine_time() -> datetime:
+    """What the machine's clock shows, in UTC, whether it is right or not."""
     return datetime.now(UTC)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.outage import log_failure
-from app.db.schema import SchemaError, check_schema
 from app.infrastructure import liveness, logs, memory, metrics, replacing, tracing
+from app.infrastructure.start_checks import StartRefused, check_start
 from app.infrastructure.startup_report import log_startup
 from app.services import Services, make_services
 from app.settings import SettingsError, from_environment
@@ -28,7 +28,7 @@ RETRY_DELAY = 1.0
 @functools.cache
 def process_services() -> Services:
     """The services of this process, created at the first call. An invalid setting is one line and exit status 2, a
-    database whose schema does not match one line and exit status 1."""
+    start that the database refuses one line and exit status 1."""
     try:
         settings = from_environment()
         check_urls(settings.email_transport_url, settings.sms_transport_url)
@@ -55,9 +55,9 @@ def _await_database(made: Services) -> None:
     """Waits for the database: there is nothing to do without it, and an unchecked schema may not match."""
     while True:
         try:
-            check_schema(made.database)
+            check_start(made.database)
             return
-        except SchemaError as error:
+        except StartRefused as error:
             print(f"cannot start: {error}", file=sys.stderr)
             raise SystemExit(1) from None
         except SQLAlchemyError as error:

@@ -181,7 +181,7 @@ class KeyUses:
 
     def note(self, key_id: int) -> None:
         """The key was used now."""
-        moment = time.time()
+        moment = now().timestamp()
         with self._lock:
             self._noted[key_id] = moment
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from typing import NamedTuple
 from redis import Redis
 from redis.exceptions import RedisError
 
+from app.clock import now
 from app.services import Services
 from app.settings import Rate, parse_rate
 
@@ -63,15 +63,15 @@ def count_request(
     rate = rate_of(services, account_rate)
     if rate is None or services.redis_breaker.is_open:
         return None
-    now = time.time()
-    window = int(now // rate.seconds)
+    moment = now().timestamp()
+    window = int(moment // rate.seconds)
     try:
         used = portions.use(services.redis, (whose, rate), window)
     except RedisError as error:
         services.redis_breaker.open()
         logger.warning("the rate limit is not enforced: Redis does not answer", extra={"error": str(error)})
         return None
-    reset = max(1, int((window + 1) * rate.seconds - now + 0.999))
+    reset = max(1, int((window + 1) * rate.seconds - moment + 0.999))
     return Allowance(rate.count, max(0, rate.count - used), reset, used > rate.count)
 
 
@@ -88,7 +88,7 @@ def counted_attempts(services: Services, whose: str, seconds: int) -> Attempts |
 def _attempts(services: Services, whose: str, seconds: int, read: Callable[[str], int]) -> Attempts | None:
     if services.redis_breaker.is_open:
         return None
-    moment = time.time()
+    moment = now().timestamp()
     window = int(moment // seconds)
     try:
         number = read(f"tms:{whose}:{window}")

@@ -26,8 +26,9 @@ from app.accounts.find import all_accounts, find_account
 from app.addresses import AddressKind, is_valid_email, is_valid_mobile
 from app.audit.actor import acting, command_actor
 from app.cli import WholeSentence
-from app.clock import timestamp
+from app.clock import followed_clock, timestamp
 from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
+from app.db.clock_difference import Difference, difference_from
 from app.db.database import Database, Transaction
 from app.db.engine import without_credentials
 from app.db.lookup import Named, find_by_name_or_id
@@ -36,6 +37,7 @@ from app.db.outage import reason
 from app.db.schema import schema_of
 from app.errors import ServiceError
 from app.http.context import EXTENSION, services
+from app.infrastructure.clock_watch import NOTICED, WRONG
 from app.infrastructure.liveness import databases
 from app.infrastructure.redis_client import SENDS
 from app.infrastructure.startup_report import ignored_variables
@@ -69,31 +71,44 @@ def _escaped(character: str) -> str:
     return ESCAPES.get(character) or character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-# Warnings on standard error before a command runs: ignored variables, and a database that may be the wrong one.
+# Warnings on standard error before a command runs: ignored variables, a wrong clock, and perhaps a wrong database.
 
 
 def setup_warnings(services: Services) -> list[str]:
-    """Warnings about variables without effect, and about a database that may not be the intended one."""
+    """Warnings about variables without effect, about a database that may not be the intended one, and about a clock
+    that differs from the database's."""
     database = without_credentials(services.settings.database_url)
     others = databases(services.settings.data_dir) - {database}
+    never_migrated, difference = _state_of_database(services)
     surprises = []
-    if _never_migrated(services):
+    if never_migrated:
         surprises.append("was never migrated")
     if others:
         surprises.append(f"is not the database of the running service, {' and '.join(sorted(others))}")
     return [
         *ignored_variables(),
         *([f"using the database {database}, which {' and '.join(surprises)}"] if surprises else []),
+        *(_warn_of_clock(difference) if difference is not None else ()),
     ]
 
 
-def _never_migrated(services: Services) -> bool:
-    """Whether the database has no schema. False if it does not answer, which the command itself reports."""
+def _state_of_database(services: Services) -> tuple[bool, Difference | None]:
+    """Whether the database has no schema, and how far its clock is from this host's. Nothing of both if it does not
+    answer, which the command itself reports."""
     try:
         with services.database.read() as session:
-            return schema_of(session.connection()).state == "missing"
+            never_migrated = schema_of(session.connection()).state == "missing"
+        return never_migrated, difference_from(services.database)
     except SQLAlchemyError:
-        return False
+        return False, None
+
+
+def _warn_of_clock(difference: Difference) -> Iterator[str]:
+    """Says that the clock differs. As a process that runs, the command then goes by the database's time if it must."""
+    if is_followed := abs(difference.seconds) >= WRONG:
+        followed_clock.follow(difference.database_time)
+    if abs(difference.seconds) >= NOTICED:
+        yield f"{difference}{': this command goes by the time of the database' if is_followed else ''}"
 
 
 View = TypeVar("View", bound=Callable[..., Any])

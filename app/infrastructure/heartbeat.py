@@ -2,7 +2,7 @@
 
 They cannot see its lock and its signs of life (app/infrastructure/liveness.py), so a row under its name says in the
 database that it runs, and when its main loop last turned; Redis may vanish. It is written every `PERIOD` seconds by a
-thread of its own, so that neither a request nor a message waits for it.
+thread of its own, so that neither a request nor a message waits for it. The same round trip compares the clocks.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import delete, insert, update
+from sqlalchemy import Connection, Insert, Update, delete, insert, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
 from app.db import bounded_connection
+from app.db.clock_difference import write_and_compare
 from app.db.database import Database
 from app.db.models import RunningProcess
 from app.distribution import VERSION
 from app.infrastructure import liveness
+from app.infrastructure.clock_watch import ClockWatch
 from app.infrastructure.liveness import host_name, process_name
 from app.secret_keys import short_fingerprint
 from app.settings import Settings
@@ -68,6 +70,8 @@ class Heartbeat:
             "version": VERSION,
             "start_time": now(),
         }
+        self._watch = ClockWatch()
+        self._clock_difference: float | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
@@ -111,10 +115,22 @@ class Heartbeat:
         with self._database.write() as transaction:
             connection = transaction.connection()
             statement = update(RunningProcess).where(RunningProcess.name == self._row["name"])
-            changing = {"seen_time": seen_time, "secret_keys": self._known_keys()}
-            if not connection.execute(statement.values(changing)).rowcount:
-                connection.execute(insert(RunningProcess).values(**self._row, **changing))
+            changing = {
+                "seen_time": seen_time,
+                "secret_keys": self._known_keys(),
+                "clock_difference": self._clock_difference,
+            }
+            if not self._writes(connection, statement.values(changing)):
+                self._writes(connection, insert(RunningProcess).values(**self._row, **changing))
             connection.execute(delete(RunningProcess).where(RunningProcess.seen_time < now() - EXPIRY_AGE))
+
+    def _writes(self, connection: Connection, statement: Update | Insert) -> bool:
+        """Whether the statement has written the row."""
+        is_written, difference = write_and_compare(connection, statement)
+        if difference is not None:
+            self._clock_difference = difference.seconds
+            self._watch.note(difference)
+        return is_written
 
     def _known_keys(self) -> str:
         """The first one is what this process signs with, also after another was generated."""

@@ -27,10 +27,11 @@ from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.db.database import Database
 from app.db.models import Account, RunningProcess
 from app.db.outage import reason
-from app.db.schema import SchemaError, check_schema, schema_of
+from app.db.schema import schema_of
 from app.distribution import python_command
 from app.infrastructure import logs
 from app.infrastructure.running_service import LOCK_FILE, owner_in, write_owner
+from app.infrastructure.start_checks import StartRefused, check_start
 from app.infrastructure.start_signal import StartSignal
 from app.infrastructure.startup_report import log_startup
 from app.launcher import embedded_redis
@@ -127,8 +128,8 @@ def migrate_database(settings: Settings) -> None:
     try:
         if not _fits(database):
             _upgrade(settings.database_url)
-        check_schema(database)
-    except SchemaError as error:
+        check_start(database)
+    except StartRefused as error:
         raise StartError(str(error)) from None
     except SQLAlchemyError as error:
         raise StartError(f"the database cannot be used: {reason(error)}") from None

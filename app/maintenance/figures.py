@@ -95,6 +95,7 @@ define(
     "Age of the newest heartbeat of a role on a host.",
     ("role", "host"),
 )
+define("tms_clock_difference_seconds", "gauge", "By how much a host's clock is ahead of the database's.", ("host",))
 define("tms_purge_overdue_seconds", "gauge", "For how long the oldest send has been to be purged.", ("stage",))
 define("tms_schema_info", "gauge", "The schema of the database.", ("revision", "needed", "state"))
 
@@ -253,15 +254,21 @@ def _processes(session: Session, moment: datetime) -> Figures:
     """By role; a worker of two queues counts for both."""
     numbers: dict[Labels, float] = dict.fromkeys(product(ROLES, ("live", "silent")), 0.0)
     ages: dict[Labels, float] = defaultdict(lambda: float("inf"))
-    for roles, host, seen_time in session.execute(
-        select(RunningProcess.roles, RunningProcess.host, RunningProcess.seen_time)
-    ):
+    differences: dict[Labels, float] = {}
+    columns = RunningProcess.roles, RunningProcess.host, RunningProcess.seen_time, RunningProcess.clock_difference
+    for roles, host, seen_time, difference in session.execute(select(*columns)):
         age = moment - seen_time
+        if difference is not None and age <= SILENT:
+            differences[host,] = max(differences.get((host,), 0.0), round(difference, 3), key=abs)
         for role in roles.split(","):
             state = "silent" if age > SILENT else "live"
             numbers[role, state] = numbers.get((role, state), 0.0) + 1
             ages[role, host] = min(ages[role, host], _seconds(age))
-    return {"tms_processes": numbers, "tms_process_heartbeat_age_seconds": dict(ages)}
+    return {
+        "tms_processes": numbers,
+        "tms_process_heartbeat_age_seconds": dict(ages),
+        "tms_clock_difference_seconds": differences,
+    }
 
 
 def _overdue(session: Session, settings: Settings, moment: datetime) -> Measurement:

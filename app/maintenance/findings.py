@@ -96,6 +96,10 @@ def _processes(figures: Figures) -> Iterator[Finding]:
         if state == "silent" and number:
             words = f"{counted(number, 'process', 'processes')} with the role {role} fell silent: killed or hanging"
             yield Finding("TmsProcessSilent", words)
+    for (host,), seconds in figures["tms_clock_difference_seconds"].items():
+        if abs(seconds) > ALERTS["TmsClockWrong"].limit:
+            off = f"{lasting(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} that of the database"
+            yield Finding("TmsClockWrong", f"the clock of the host {host} is {off}: no process can be started there")
 
 
 def _messages(figures: Figures) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,34 @@ class Hook:
 
 def stepped_clock(clock: Any) -> None:
     """The clock is as many seconds ahead as the file says that CHAOS_CLOCK names. It is the one that the service reads,
-    by app/clock.py and time.time(); databases, Redis and the file system have clocks of their own."""
-    file, now, read, read_ns = Path(os.environ["CHAOS_CLOCK"]), clock.now, time.time, time.time_ns
-
-    def ahead() -> float:
-        return float(file.read_text()) if file.exists() else 0.0
-
+    by app/clock.py and time.time(); databases, Redis and the file system have clocks of their own. No comparison of
+    the clocks notices it, as if that of the database's machine was set with it."""
+    ahead, now, read, read_ns = _reader(), clock.now, time.time, time.time_ns
     clock.now = lambda: now() + timedelta(seconds=ahead())
     time.time = lambda: read() + ahead()
     time.time_ns = lambda: read_ns() + int(ahead() * 1e9)
+
+
+def own_clock_of_host(clock: Any) -> None:
+    """The clock of the host is as many seconds ahead as that file says, and the database's is right."""
+    ahead = _reader()
+
+    class SteppedTime(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) + timedelta(seconds=ahead())
+
+    clock.datetime = SteppedTime
+
+
+def _reader() -> Callable[[], float]:
+    file = Path(os.environ["CHAOS_CLOCK"])
+    return lambda: float(file.read_text()) if file.exists() else 0.0
+
+
+def frequent_heartbeats(heartbeat: Any) -> None:
+    """Each process writes its heartbeat several times a second."""
+    heartbeat.PERIOD = 0.2
 
 
 def seconds_for_hours(settings: Any) -> None:
@@ -71,6 +90,8 @@ def killed_command(engine: Any) -> None:
 
 HOOKS = {
     "stepped-clock": Hook("app.clock", stepped_clock),
+    "host-clock": Hook("app.clock", own_clock_of_host),
+    "frequent-heartbeats": Hook("app.infrastructure.heartbeat", frequent_heartbeats),
     "killed-command": Hook("app.db.engine", killed_command),
     "small-turns": Hook("app.db.write_turns", small_turns),
     "prompt-bulk-actions": Hook("app.bulk_actions.ask", prompt_bulk_actions),

@@ -160,8 +160,10 @@ def test_runs_of_automations_are_counted_by_state(idle_installation: Alone) -> N
     assert run_counts == {"waiting": 1, "due": 2, "late": 1, "held": 1}
 
 
-def process(idle_installation: Alone, name: str, roles: str, age: timedelta) -> None:
+def process(idle_installation: Alone, name: str, roles: str, age: timedelta, **further: Any) -> None:
+    """A row of a process whose main loop turned so long ago; keyword arguments are further columns."""
     row = {"name": name, "roles": roles, "host": "a", "version": "1", "start_time": now(), "seen_time": now() - age}
+    row |= further
     with idle_installation.services.database.write() as transaction:
         transaction.execute(insert(RunningProcess).values(row))
 
@@ -225,6 +227,34 @@ def test_a_heartbeat_is_written_by_its_thread_and_deleted_at_an_orderly_end(
     wait_until(lambda: len(names(idle_installation)) == len(before) + 1, "it is written")
     beating.stop()
     assert names(idle_installation) == before
+
+
+def test_the_clock_of_a_host_differs_as_much_as_its_farthest_process_says(idle_installation: Alone) -> None:
+    """Processes that are silent, or have compared nothing, do not count."""
+    for name, host, age, difference in (
+        ("a-1", "a", timedelta(0), -30.25),
+        ("a-2", "a", timedelta(0), 1.5),
+        ("b-1", "b", 3 * MINUTE, 30),
+        ("c-1", "c", timedelta(0), None),
+    ):
+        process(idle_installation, name, "sends", age, host=host, clock_difference=difference)
+    measured = samples(scrape(idle_installation.tenant.app), "tms_clock_difference_seconds")
+    assert {dict(key[1])["host"]: seconds for key, seconds in measured.items()} == {"a": -30.25}
+
+
+def test_a_heartbeat_compares_the_clocks_unless_the_database_has_none_of_its_own(idle_installation: Alone) -> None:
+    """The first one, which adds the row, has nothing to write yet."""
+    services = idle_installation.services
+    beating = Heartbeat(services.database, ["sends"], time.monotonic, settings=services.settings)
+    differences: list[float | None] = []
+    for _ in range(2):
+        beating.write()
+        with services.database.read() as session:
+            differences += session.scalars(select(RunningProcess.clock_difference)).all()
+    beating.delete()
+    assert differences[0] is None
+    assert (differences[1] is None) is not services.database.is_postgresql
+    assert abs(differences[1] or 0.0) < 1
 
 
 def test_figures_read_no_history(idle_installation: Alone) -> None:

@@ -78,6 +78,14 @@ def test_senders_that_hang(world: World) -> None:
     world.alerts.await_quiet("TmsMessagesWait", "TmsProcessSilent", "TmsProcessMissing")
 
 
+def test_a_clock_that_is_wrong(world: World) -> None:
+    """The senders do not write meanwhile what they measure."""
+    with world.stopped(SENDERS):
+        assert world.change("UPDATE processes SET clock_difference = -30 WHERE roles = 'sends'")
+        world.alerts.await_firing("TmsClockWrong")
+    world.alerts.await_quiet("TmsClockWrong")
+
+
 def test_a_scheduler_that_hangs(world: World) -> None:
     with world.stopped(SCHEDULER):
         world.alerts.await_firing("TmsSchedulerDoesNotLook")

@@ -32,6 +32,10 @@ CASES: dict[str, dict[str, str]] = {
         'tms_processes{instance="a", role="inbound", state="live"}': "0x220",
     },
     "TmsProcessSilent": {'tms_processes{instance="a", role="sends", state="silent"}': "1x20 0x200"},
+    "TmsClockWrong": {
+        'tms_clock_difference_seconds{instance="a", host="a"}': "-30x20 1x200",
+        'tms_clock_difference_seconds{instance="a", host="b"}': "19x220",
+    },
     "TmsSchedulerDoesNotLook": {
         'tms_sweep_timestamp_seconds{instance="a", sweep="queues"}': "0x20 630+30x200",
     },

@@ -72,6 +72,8 @@ class RunningProcess(Base):
     """When its main loop last turned."""
     secret_keys: Mapped[Impersonal | None]
     """Short fingerprints of the SECRET_KEYs that it knows, separated by commas; it signs with the first."""
+    clock_difference: Mapped[float | None]
+    """By how many seconds the clock of its host is ahead of the database's; None for SQLite."""
 
 
 class NetworkCheck(Base):

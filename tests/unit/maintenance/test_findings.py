@@ -29,6 +29,7 @@ def idle() -> Figures:
         "tms_events_oldest_seconds": {(): 0.0},
         "tms_automation_runs": {("late",): 0.0},
         "tms_processes": {key: float(key[1] == "live") for key in product(ROLES, ("live", "silent"))},
+        "tms_clock_difference_seconds": {("a",): 1.9, ("b",): -20.0},
         "tms_schema_info": {("0034", "0034", "ok"): 1.0},
     }
 
@@ -69,6 +70,13 @@ def test_an_idle_installation_has_none() -> None:
         (
             {"tms_processes": {("webhooks", "silent"): 1}},
             Finding("TmsProcessSilent", "1 process with the role webhooks fell silent: killed or hanging"),
+        ),
+        (
+            {"tms_clock_difference_seconds": {("b",): -95.2}},
+            Finding(
+                "TmsClockWrong",
+                "the clock of the host b is 1 min 35 s behind that of the database: no process can be started there",
+            ),
         ),
         (
             {"tms_events_oldest_seconds": {(): 90_000}, "tms_webhooks": {("behind",): 1}},

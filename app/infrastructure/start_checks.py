@@ -1,0 +1,20 @@
+"""What the database says of a process that is about to start. Every refusal is one line: `StartRefused`."""
+
+from __future__ import annotations
+
+from app.db.database import Database
+from app.db.schema import SchemaError, check_schema
+from app.infrastructure.clock_watch import WrongClock, check_clock
+
+
+class StartRefused(Exception):
+    """The process must not start; the text is one line for the operator."""
+
+
+def check_start(database: Database) -> None:
+    """Raises `StartRefused`, and `SQLAlchemyError` when the database cannot be read."""
+    try:
+        check_schema(database)
+        check_clock(database)
+    except (SchemaError, WrongClock) as error:
+        raise StartRefused(str(error)) from None
