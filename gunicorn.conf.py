@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import sys
+import threading
 
 # Nothing of what is loaded becomes garbage, and looking through it again and again takes a seventh of the time until
 # the first answer. `on_starting` is called once the application is loaded.
@@ -34,6 +36,7 @@ from app.http.server.master import Master
 from app.http.server.request import MAX_REQUEST_LINE
 from app.infrastructure import liveness, logs, metrics, replacing, start_signal, tracing
 from app.infrastructure.heartbeat import Heartbeat
+from app.infrastructure.installation_key import ForeignSecretKey, check_secret_key
 from app.infrastructure.start_checks import StartRefused, check_start
 from app.infrastructure.startup_report import log_startup
 from app.settings import SettingsError, from_environment
@@ -48,9 +51,10 @@ except SettingsError as error:
     print(f"cannot start: {error}", file=sys.stderr)
     raise SystemExit(2) from None
 
-database = Database(settings.database_url)
+database, is_checked = Database(settings.database_url), threading.Event()
 try:
-    check_start(database)
+    check_start(database, settings)
+    is_checked.set()
 except StartRefused as error:
     print(f"cannot start: {error}", file=sys.stderr)
     raise SystemExit(1) from None
@@ -91,10 +95,25 @@ def post_worker_init(process: worker.BalancedWorker) -> None:
         return
     metrics.share(settings, services.database)
     uses: KeyUses = process.wsgi.extensions[extension_name(KeyUses)]
-    process.heartbeat = Heartbeat(
-        services.database, ["api"], lambda: process.turned, uses.write_if_due, settings=settings
-    )
+
+    def write_also(at_end: bool) -> None:
+        _check_late(services.database)
+        uses.write_if_due(at_end)
+
+    process.heartbeat = Heartbeat(services.database, ["api"], lambda: process.turned, write_also, settings=settings)
     process.heartbeat.start()
+
+
+def _check_late(database: Database) -> None:
+    """Checks SECRET_KEY as soon as the database answers, if it was away at the start, and stops the API for another
+    key."""
+    if not is_checked.is_set():
+        try:
+            check_secret_key(database, settings.secret_keys)
+        except ForeignSecretKey as error:
+            logging.getLogger("app.http.server").error("the API stops: %s", error)
+            os.kill(os.getppid(), signal.SIGTERM)
+        is_checked.set()
 
 
 def worker_exit(_server: object, process: worker.BalancedWorker) -> None:

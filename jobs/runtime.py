@@ -55,7 +55,7 @@ def _await_database(made: Services) -> None:
     """Waits for the database: there is nothing to do without it, and an unchecked schema may not match."""
     while True:
         try:
-            check_start(made.database)
+            check_start(made.database, made.settings)
             return
         except StartRefused as error:
             print(f"cannot start: {error}", file=sys.stderr)

@@ -40,7 +40,7 @@ ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
     "pause": ("created", "ended"),
     "recipient": ("retried", "cancelled", "exported", "released", "dropped"),
     "bulk_action": ("asked", "cancelled", "ended"),
-    "secret_key": ("rotated", "retired"),
+    "secret_key": ("rotated", "retired", "adopted"),
     "history": ("dropped",),
     "backup": ("taken", "restored"),
     "database": ("upgraded", "downgraded"),

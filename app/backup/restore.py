@@ -26,7 +26,15 @@ from app.db.copies.snapshot import CopyError
 from app.db.database import Database
 from app.db.field_indexes import restore_indexes
 from app.db.migrate import MigrationError, in_baseline
-from app.db.models import BulkAction, ConsoleLink, ConsoleSession, ConsoleSignIn, table_of
+from app.db.models import (
+    BulkAction,
+    ConsoleLink,
+    ConsoleSession,
+    ConsoleSignIn,
+    InstallationKey,
+    RunningProcess,
+    table_of,
+)
 from app.db.outage import reason
 from app.db.phases import newest_revision
 from app.events.holds import hold_webhooks
@@ -174,8 +182,9 @@ def _load_rows(database: Loading, archive: ArchiveReader, advance: Advance) -> N
 
 
 def _end_sessions(connection: Connection) -> None:
-    """Who was signed in to the console may have been signed out since the backup, and links may have been used."""
-    for model in (ConsoleSession, ConsoleSignIn, ConsoleLink):
+    """Who was signed in to the console may have been signed out since the backup, and links may have been used. The
+    processes of then do not run, and the first one of now brings the key along."""
+    for model in (ConsoleSession, ConsoleSignIn, ConsoleLink, RunningProcess, InstallationKey):
         connection.execute(delete(table_of(model)))
 
 

@@ -11,11 +11,13 @@ from app.cli.base import CommandResult, Group, Row, Unavailable, WrongValue, ech
 from app.cli.progress import progress
 from app.distribution import COMMAND_LINE
 from app.http.context import services
+from app.infrastructure.installation_key import recorded_fingerprint
 from app.maintenance.stored_secrets import (
     Progress,
     Rotation,
     RotationRefused,
     StoredSecrets,
+    adopt,
     check_retirable,
     count_secrets,
     encrypted_columns,
@@ -24,7 +26,7 @@ from app.maintenance.stored_secrets import (
     rotate,
 )
 from app.maintenance.words import counted
-from app.secret_keys import SecretKeys, generated_keys, short_fingerprint
+from app.secret_keys import SecretKeys, fingerprint, generated_keys, short_fingerprint
 from app.services import Services
 
 group = Group("secrets", help="SECRET_KEY and its fallbacks, shown as fingerprints.")
@@ -36,6 +38,12 @@ Everything that was made with the key {key} becomes invalid for good:
 - backups that were made while the key was in use, unless they contain it (they do by default)
 - searches by address for audit log entries that were made while the key was in use
 - idempotency keys of requests with secret values: a repeated request gets a conflict\
+"""
+
+LOSS = """\
+Processes that have only the key {key} do not start any more, and this is lost unless you list that key again:
+- stored secrets: of webhooks, domains, transports and messages
+- what becomes invalid when a key is retired: links in mails, return paths, report addresses\
 """
 
 
@@ -107,6 +115,21 @@ def rotate_(parts: Services) -> Rotation:
     """Encrypt all stored secrets under SECRET_KEY. A generated SECRET_KEY is replaced by a new one first."""
     with _one_line(), progress("encrypting", None) as advance:
         return rotate(parts, Progress(lambda line: echo(line, err=True), advance))
+
+
+@group.runs("adopt", "installation")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def adopt_(parts: Services, yes: bool) -> CommandResult:
+    """Make SECRET_KEY the key of the installation, because the key so far is lost: what is under that is unreadable."""
+    key, recorded = parts.settings.secret_key, recorded_fingerprint(parts.database)
+    name = short_fingerprint(key)
+    if recorded == fingerprint(key):
+        return CommandResult(f"{name} is the key of the installation already", {"key": name, "adopted": False})
+    if recorded is not None and not yes:
+        echo(LOSS.format(key=recorded[:8]), err=True)
+        click.confirm(f"Make {name} the key of the installation?", abort=True, err=True)
+    adopt(parts)
+    return CommandResult(f"{name} is the key of the installation now", {"key": name, "adopted": True})
 
 
 @group.runs("retire", "installation")

@@ -128,7 +128,7 @@ def migrate_database(settings: Settings) -> None:
     try:
         if not _fits(database):
             _upgrade(settings.database_url)
-        check_start(database)
+        check_start(database, settings)
     except StartRefused as error:
         raise StartError(str(error)) from None
     except SQLAlchemyError as error:

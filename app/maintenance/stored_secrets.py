@@ -23,11 +23,18 @@ from app.db.models import Base, RunningProcess
 from app.db.models.base import ENCRYPTED
 from app.distribution import COMMAND_LINE
 from app.infrastructure.heartbeat import SILENT
+from app.infrastructure.installation_key import (
+    ForeignSecretKey,
+    check_secret_key,
+    record_key,
+    recorded_fingerprint,
+)
 from app.secret_keys import (
     SecretKeys,
     SecretUnreadable,
     decrypt_with_key,
     encrypt,
+    fingerprint,
     generated_keys,
     short_fingerprint,
     write_generated_keys,
@@ -176,6 +183,10 @@ def rotate(services: Services, progress: Progress) -> Rotation:
     """Encrypts all secrets under SECRET_KEY. A generated key is first replaced by a new one, unless an earlier rotation
     is unfinished. Raises `RotationRefused`, `OSError`."""
     settings, database = services.settings, services.database
+    try:
+        check_secret_key(database, settings.secret_keys)
+    except ForeignSecretKey as error:
+        raise RotationRefused(str(error)) from None
     generated = generated_keys(settings.data_dir)
     keys = settings.secret_keys
     is_generated = settings.secret_key in generated
@@ -194,6 +205,7 @@ def rotate(services: Services, progress: Progress) -> Rotation:
         _wait_until_known(database, keys[0], progress)
         if any(map(count_secrets(database, keys).under, keys[1:])):
             record_at_once(database, Act("secret_key.rotated", object_id=short_fingerprint(keys[0])))
+    record_key(database, keys[0])
     written = encrypt_anew(database, keys, progress.advance)
     return Rotation(keys[0], is_new, written, count_secrets(database, keys))
 
@@ -235,12 +247,21 @@ def _reason(name: str, without: list[RunningProcess]) -> str:
     )
 
 
+def adopt(services: Services) -> None:
+    """Makes SECRET_KEY the key of the installation, where nobody has the one that was recorded."""
+    key = services.settings.secret_key
+    record_at_once(services.database, Act("secret_key.adopted", object_id=short_fingerprint(key)))
+    record_key(services.database, key)
+
+
 def check_retirable(services: Services, key: str) -> None:
     """Raises `RotationRefused` while the key is still needed for more than verifying."""
     keys, name = services.settings.secret_keys, short_fingerprint(key)
     generated = generated_keys(services.settings.data_dir)
     if key in (keys[0], *generated[:1]):
         raise RotationRefused(f"{name} is the current key; rotate it first")
+    if recorded_fingerprint(services.database) == fingerprint(key):
+        raise RotationRefused(f"{name} is the key of the installation; run `{COMMAND_LINE} secrets rotate` first")
     if remaining := count_secrets(services.database, keys).under(key):
         raise RotationRefused(
             f"encrypted under {name}: {remaining} of the stored secrets; run `{COMMAND_LINE} secrets rotate` first"

@@ -257,6 +257,7 @@ ONCE = {
     "console sign-out": "tests/cli/test_console.py: of a session that has ended nothing is left",
     "secrets rotate": "tests/restore/test_secret_rotation.py: only if there is something to encrypt",
     "secrets retire": "refused for a key that is not there",
+    "secrets adopt": "tests/restore/test_installation_key.py: a key is adopted once",
     **dict.fromkeys(("db upgrade", "db downgrade"), "tests/cli/test_db.py: only if the revision changes"),
     "init": "what it creates is noticed as it is created",
     "restore": "refused for a database that is not empty",

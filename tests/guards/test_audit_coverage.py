@@ -59,6 +59,7 @@ NOT_AUDITED_TABLES = {
             "purge_positions",
             "delayed_purges",
             "digest_key",
+            "installation_key",
             "network_checks",
             "remains",
         ),
@@ -114,7 +115,7 @@ AUDITED_COMMANDS = {
     ),
     "test-account": ("refresh", "delete"),
     "console": ("login", "sign-out", "forget"),
-    "secrets": ("rotate", "retire"),
+    "secrets": ("rotate", "retire", "adopt"),
     "db": ("upgrade", "downgrade"),
     "": ("init", "seed", "backup", "restore"),
 }

@@ -9,13 +9,14 @@ from tests.support.cases import each
 
 SHARED = {
     *("accounts", "event_rotation", "transports", "routes", "routing_version", "processes", "schema_state"),
-    *("audit_entries", "audit_seals", "digest_key", "remains", "console_links", "console_sessions", "send_pauses"),
-    *("console_people", "console_sign_ins"),
+    *("audit_entries", "audit_seals", "digest_key", "installation_key", "remains", "send_pauses"),
+    *("console_links", "console_sessions", "console_people", "console_sign_ins"),
 }
 """`event_rotation` says to which table the events of all accounts are written. Transports, routes and
 processes are the operator's, and so is the audit log, which outlives accounts; `schema_state` is the database's own,
-and `digest_key` and `remains` the installation's. An operator's session at the console is of no account, nor is who
-signs in by OpenID Connect, nor a domain that is paused for all of them; other pauses are deleted with theirs."""
+and `digest_key`, `installation_key` and `remains` the installation's. An operator's session at the console is of no
+account, nor is who signs in by OpenID Connect, nor a domain that is paused for all of them; other pauses are deleted
+with theirs."""
 
 TABLES = [table for table in Base.metadata.tables.values() if table.name not in SHARED]
 

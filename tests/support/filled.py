@@ -21,7 +21,7 @@ FEW_ROWS = {
     *("automations", "automation_versions", "automation_steps"),
     *("routes", "transports", "transport_accounts", "processes", "send_pauses"),
     *("console_links", "console_people", "console_sessions", "console_sign_ins"),
-    *("digest_key", "routing_version", "schema_state"),
+    *("digest_key", "installation_key", "routing_version", "schema_state"),
 }
 """Tables whose size is bounded by what people set up and start, by who is signed in, by deferring domains,
 by refusing relays, or by incomplete replies, and those of one row."""

@@ -126,7 +126,7 @@ class Loading:
         return self.connection.execute(text(f'SELECT 1 FROM "{name}" LIMIT 1')).first() is not None  # noqa: S608 - names
 
 
-TABLES_WITH_INITIAL_ROWS = {"event_rotation", "processes"}
+TABLES_WITH_INITIAL_ROWS = {"event_rotation", "installation_key", "processes"}
 """Tables that have rows in a database that nobody has used, though processes may have started over it."""
 
 

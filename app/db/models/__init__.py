@@ -21,6 +21,7 @@ from app.db.models.inbound import DomainBackoff, DomainReport, HookToken, Inboun
 from app.db.models.installation import (
     DelayedPurge,
     DigestKey,
+    InstallationKey,
     NetworkCheck,
     PurgePosition,
     Remains,
@@ -72,6 +73,7 @@ __all__ = [
     "HourlyCount",
     "IdempotencyRecord",
     "InboundRecord",
+    "InstallationKey",
     "List",
     "ListField",
     "Message",

@@ -1,4 +1,4 @@
-"""Tables about the installation itself: its processes, its schema, its digest key, checks that wait, and how far
+"""Tables about the installation itself: its processes, its schema, its keys, checks that wait, and how far
 purging is.
 """
 
@@ -27,6 +27,18 @@ class DigestKey(Base):
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     """1: that of forgotten addresses; from 2 on: those of seals, of which the last is in use."""
     key: Mapped[Encrypted]
+
+
+class InstallationKey(Base):
+    """The SECRET_KEY of the installation: that of its first process, and since then the one of the last rotation
+    (docs/secrets.md#one-key-for-all-hosts). One row at most."""
+
+    __tablename__ = "installation_key"
+    __table_args__ = ()
+
+    id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    """Always 1."""
+    fingerprint: Mapped[Impersonal]
 
 
 class Remains(Base):

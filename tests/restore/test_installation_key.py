@@ -1,0 +1,113 @@
+"""The key of the installation through its first start, rotations, restores and losses
+(docs/secrets.md#one-key-for-all-hosts)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.infrastructure.installation_key import (
+    ForeignSecretKey,
+    check_secret_key,
+    record_key,
+    recorded_fingerprint,
+)
+from app.secret_keys import fingerprint, short_fingerprint
+from app.settings import Settings
+from tests.conftest import BACKENDS
+from tests.restore.conftest import Installation, Installer, running
+from tests.support.tenants import new_tenant
+
+OLD, NEW = "the key of before with 32 characters or more", "the key from now on with 32 characters or more"
+OTHER = "a key of another host with 32 characters or more"
+
+
+def starts(installation: Installation, *keys: str) -> bool:
+    """Whether a process with SECRET_KEY and these fallbacks starts."""
+    try:
+        check_secret_key(installation.services.database, keys)
+    except ForeignSecretKey:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_first_process_records_its_key_and_others_need_it(installed: Installer, backend: str) -> None:
+    """As SECRET_KEY or as a fallback: whoever has the key may introduce another one. An installation that was upgraded
+    has recorded none either."""
+    installation = installed(backend, migrated=True, SECRET_KEY=OLD)
+    assert recorded_fingerprint(installation.services.database) is None
+    assert starts(installation, OLD, NEW)
+    assert recorded_fingerprint(installation.services.database) == fingerprint(OLD)
+    cases = [(OLD,), (OLD, NEW), (NEW, OLD), (NEW,), (OTHER,), (OTHER, NEW)]
+    assert [starts(installation, *keys) for keys in cases] == [True, True, True, False, False, False]
+
+
+def test_a_process_that_was_second_needs_the_key_of_the_first(
+    installed: Installer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen that none was recorded."""
+    installation = installed("sqlite", migrated=True, SECRET_KEY=OLD)
+    database, seen = installation.services.database, iter([None, fingerprint(NEW)])
+    record_key(database, NEW)
+    monkeypatch.setattr("app.infrastructure.installation_key.recorded_fingerprint", lambda _: next(seen))
+    assert not starts(installation, OLD)
+
+
+def test_after_a_rotation_the_new_key_is_needed(installed: Installer, new_settings: Callable[..., Settings]) -> None:
+    first = installed("sqlite", migrated=True, SECRET_KEY=OLD)
+    assert starts(first, OLD)
+    url = {"DATABASE_URL": first.settings.database_url}
+    with running(new_settings("sqlite", **url, SECRET_KEY=NEW, SECRET_KEY_FALLBACKS=OLD)) as second:
+        refused = second.refused("secrets", "retire", short_fingerprint(OLD), "--yes")
+        assert f"{short_fingerprint(OLD)} is the key of the installation" in refused
+        second.json("secrets", "rotate")
+        cases = [(NEW,), (NEW, OLD), (OLD, NEW), (OLD,)]
+        assert [starts(second, *keys) for keys in cases] == [True, True, True, False]
+        second.json("secrets", "retire", short_fingerprint(OLD), "--yes")
+    with running(new_settings("sqlite", **url, SECRET_KEY=OTHER)) as foreign:
+        assert "is not the installation's key" in foreign.refused("secrets", "rotate")
+        assert recorded_fingerprint(foreign.services.database) == fingerprint(NEW)
+
+
+def test_a_generated_key_is_rotated_with_that_of_the_installation(installed: Installer) -> None:
+    installation = installed("sqlite", migrated=True)
+    old = installation.settings.secret_key
+    assert starts(installation, old)
+    new = installation.json("secrets", "rotate")["key"]
+    assert (recorded_fingerprint(installation.services.database) or "")[:8] == new != short_fingerprint(old)
+    assert starts(installation, *installation.settings.secret_keys)
+
+
+def test_a_key_that_is_lost_is_replaced_when_the_operator_says_so(
+    installed: Installer, new_settings: Callable[..., Settings]
+) -> None:
+    first = installed("sqlite", migrated=True, SECRET_KEY=OLD)
+    assert starts(first, OLD)
+    with running(new_settings("sqlite", DATABASE_URL=first.settings.database_url, SECRET_KEY=NEW)) as second:
+        asked = second.app.test_cli_runner().invoke(args=["secrets", "adopt"], input="n\n")
+        assert asked.exit_code == 1
+        assert f"Processes that have only the key {short_fingerprint(OLD)} do not start any more" in asked.stderr
+        assert not starts(second, NEW)
+        assert second.json("secrets", "adopt", "--yes") == {"key": short_fingerprint(NEW), "adopted": True}
+        assert second.json("secrets", "adopt") == {"key": short_fingerprint(NEW), "adopted": False}
+        assert (starts(second, NEW), starts(second, OLD)) == (True, False)
+        (entry,) = second.json("audit", "list", "object=secret_key")
+        assert (entry["action"], entry["object_id"]) == ("secret_key.adopted", short_fingerprint(NEW))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_restored_installation_has_the_key_of_its_first_process(
+    installed: Installer, backend: str, file: str
+) -> None:
+    """Also where a process had started on the empty database before, and with another key than that of the backup."""
+    first = installed("sqlite", migrated=True, SECRET_KEY=OLD)
+    assert starts(first, OLD)
+    new_tenant(first.app)
+    assert first.run("backup", file).exit_code == 0
+    target = installed(backend, migrated=True, SECRET_KEY=NEW)
+    assert starts(target, OTHER)
+    restored = target.run("restore", file, "--other-secret-key")
+    assert restored.exit_code == 0, restored.output
+    assert [starts(target, key) for key in (NEW, OLD, OTHER)] == [True, False, False]
