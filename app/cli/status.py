@@ -9,7 +9,7 @@ from typing import Any
 import click
 from flask.cli import with_appcontext
 
-from app.cli.base import Command, Row, Unavailable, echo, json_option, print_json, print_row
+from app.cli.base import Command, Row, Unavailable, echo, json_option, print_json, print_row, print_rows
 from app.db.schema import misfit, schema_of
 from app.distribution import COMMAND_LINE
 from app.http.context import services
@@ -44,10 +44,10 @@ def _what_to_do(finding: Finding) -> str:
 @click.pass_context
 def command(ctx: click.Context, check: bool, as_json: bool) -> None:
     """Show what needs attention. Then show how many messages are due, in flight or uncertain, how many events wait, and
-    for how long, over all accounts."""
+    for how long, over all accounts, and which hosts run which roles."""
     if as_json:
         overview = _required_overview()
-        print_json({**_figures(overview), "refusals": _refusals(overview)})
+        print_json({**_figures(overview), "refusals": _refusals(overview), "hosts": _hosts(overview)})
     else:
         overview = read_overview(services())
         print_overview(overview)
@@ -55,6 +55,9 @@ def command(ctx: click.Context, check: bool, as_json: bool) -> None:
             ctx.exit(1)
         echo("")
         print_row(_figures(overview), as_json=False)
+        if overview.hosts:
+            echo("")
+            print_rows(_hosts(overview), as_json=False)
     ctx.exit(1 if check and overview.findings else 0)
 
 
@@ -78,6 +81,23 @@ def _refusals(overview: Overview) -> list[Row]:
             "words": refusal.words(),
         }
         for refusal in overview.refusals
+    ]
+
+
+def _hosts(overview: Overview) -> list[Row]:
+    """The hosts, lost ones first: what runs there, since when and with which release."""
+    return [
+        {
+            "host": host.name,
+            "state": host.state,
+            "roles": host.roles,
+            "processes": host.processes,
+            "releases": host.releases,
+            "since": host.since_time,
+            "seen": host.seen_time,
+            "clock_difference_seconds": host.clock_difference,
+        }
+        for host in overview.hosts
     ]
 
 

@@ -38,6 +38,7 @@ from app.groups.read import Counts, counts_by_hour
 from app.infrastructure.startup_report import email_destination
 from app.maintenance.figures import QUEUE_BEGIN, Figures
 from app.maintenance.findings import are_complete
+from app.maintenance.hosts import Host
 from app.maintenance.overview import Overview
 from app.routing.table import DEFAULT_TRANSPORT
 from app.routing.transports import list_transports, shown_url
@@ -213,6 +214,7 @@ class Installation:
     """The webhooks with the oldest events."""
     processes: Mapping[str, tuple[float, float]]
     """Role -> how many live, and how many fell silent."""
+    hosts: Sequence[Host]
     transports: Sequence[TransportState]
     accounts: Sequence[Row[int, str]]
     """Ids and names, up to `MAX_ROWS`, without test accounts."""
@@ -238,6 +240,7 @@ def installation(session: Session, settings: Settings, overview: Overview, momen
         queue=list(queue_figures(figures)) if is_complete else (),
         webhooks=_webhooks_behind(session, figures) if is_complete else (),
         processes=_processes(figures) if is_complete else {},
+        hosts=overview.hosts,
         transports=list(transport_states(session, settings, overview.on_host.set_aside)),
         accounts=live_accounts(session),
     )

@@ -11,11 +11,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Update, delete, insert, update
+from sqlalchemy import Connection, Delete, Insert, Update, delete, exists, insert, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import aliased
 
 from app.clock import now
 from app.db import bounded_connection
@@ -34,7 +35,11 @@ PERIOD = 15.0
 SILENT = timedelta(seconds=liveness.STALE_SECONDS)
 """A process is silent when its main loop has not turned for so long."""
 EXPIRY_AGE = timedelta(minutes=10)
-"""The rows of processes that have been silent for so long are deleted."""
+"""The rows of processes that have been silent for so long are deleted, unless their host is lost with them."""
+LOST_AGE = timedelta(days=1)
+"""For so long the rows of a lost host are kept."""
+MAX_LOST = 100
+"""Rows of lost hosts that are kept: those that were seen last."""
 WAIT = 5.0
 """Seconds that writing one may wait for the database: the next one comes soon."""
 STOP_SECONDS = 1.0
@@ -122,7 +127,7 @@ class Heartbeat:
             }
             if not self._writes(connection, statement.values(changing)):
                 self._writes(connection, insert(RunningProcess).values(**self._row, **changing))
-            connection.execute(delete(RunningProcess).where(RunningProcess.seen_time < now() - EXPIRY_AGE))
+            connection.execute(_deletion_of_old(now()))
 
     def _writes(self, connection: Connection, statement: Update | Insert) -> bool:
         """Whether the statement has written the row."""
@@ -141,3 +146,14 @@ class Heartbeat:
         with self._database.write() as transaction:
             statement = delete(RunningProcess).where(RunningProcess.name == self._row["name"])
             transaction.connection().execute(statement)
+
+
+def _deletion_of_old(moment: datetime) -> Delete:
+    """Deletes the rows of processes that are gone. Those of a host without a later one stay for a while: they tell what
+    was lost."""
+    other, old = aliased(RunningProcess), RunningProcess.seen_time < moment - EXPIRY_AGE
+    has_later = exists().where(other.host == RunningProcess.host, other.seen_time >= moment - EXPIRY_AGE)
+    newest = select(other.name).where(other.seen_time < moment - EXPIRY_AGE).order_by(other.seen_time.desc())
+    is_lost_long = RunningProcess.seen_time < moment - LOST_AGE
+    rest = RunningProcess.name.not_in(newest.limit(MAX_LOST))
+    return delete(RunningProcess).where(old, or_(has_later, is_lost_long, rest))

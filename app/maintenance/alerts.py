@@ -38,6 +38,7 @@ ALERTS: Mapping[str, Alert] = {
     "TmsRedisDown": Alert(TICKET),
     "TmsProcessMissing": Alert(PAGE),
     "TmsProcessSilent": Alert(TICKET),
+    "TmsHostLost": Alert(TICKET, limit=120.0, command="status"),
     "TmsClockWrong": Alert(TICKET, limit=20.0),
     "TmsSchedulerDoesNotLook": Alert(PAGE, limit=120.0),
     "TmsCleaningLate": Alert(TICKET, limit=10_800.0),

@@ -46,7 +46,7 @@ from app.db.schema import FITTING_STATES, schema_of
 from app.distribution import VERSION
 from app.events.batch_contents import oldest_waiting, waiting_events
 from app.infrastructure import metrics
-from app.infrastructure.heartbeat import SILENT
+from app.infrastructure.heartbeat import EXPIRY_AGE, SILENT
 from app.infrastructure.metric_kinds import DEFINITIONS, Definition, Family, Labels, Measurement, define, gauge_family
 from app.infrastructure.metrics import account_class
 from app.infrastructure.redis_client import JOBS
@@ -95,6 +95,7 @@ define(
     "Age of the newest heartbeat of a role on a host.",
     ("role", "host"),
 )
+define("tms_host_heartbeat_age_seconds", "gauge", "Age of the newest heartbeat of a host.", ("host",))
 define("tms_clock_difference_seconds", "gauge", "By how much a host's clock is ahead of the database's.", ("host",))
 define("tms_purge_overdue_seconds", "gauge", "For how long the oldest send has been to be purged.", ("stage",))
 define("tms_schema_info", "gauge", "The schema of the database.", ("revision", "needed", "state"))
@@ -254,10 +255,14 @@ def _processes(session: Session, moment: datetime) -> Figures:
     """By role; a worker of two queues counts for both."""
     numbers: dict[Labels, float] = dict.fromkeys(product(ROLES, ("live", "silent")), 0.0)
     ages: dict[Labels, float] = defaultdict(lambda: float("inf"))
+    host_ages: dict[Labels, float] = defaultdict(lambda: float("inf"))
     differences: dict[Labels, float] = {}
     columns = RunningProcess.roles, RunningProcess.host, RunningProcess.seen_time, RunningProcess.clock_difference
     for roles, host, seen_time, difference in session.execute(select(*columns)):
         age = moment - seen_time
+        host_ages[host,] = min(host_ages[host,], _seconds(age))
+        if age > EXPIRY_AGE:
+            continue  # only what tells that its host is lost
         if difference is not None and age <= SILENT:
             differences[host,] = max(differences.get((host,), 0.0), round(difference, 3), key=abs)
         for role in roles.split(","):
@@ -267,6 +272,7 @@ def _processes(session: Session, moment: datetime) -> Figures:
     return {
         "tms_processes": numbers,
         "tms_process_heartbeat_age_seconds": dict(ages),
+        "tms_host_heartbeat_age_seconds": dict(host_ages),
         "tms_clock_difference_seconds": differences,
     }
 

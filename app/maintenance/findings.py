@@ -96,6 +96,10 @@ def _processes(figures: Figures) -> Iterator[Finding]:
         if state == "silent" and number:
             words = f"{counted(number, 'process', 'processes')} with the role {role} fell silent: killed or hanging"
             yield Finding("TmsProcessSilent", words)
+    for (host,), age in figures["tms_host_heartbeat_age_seconds"].items():
+        if age > ALERTS["TmsHostLost"].limit:
+            words = f"the host {host} is lost: its last process fell silent {lasting(age)} ago without being stopped"
+            yield Finding("TmsHostLost", words)
     for (host,), seconds in figures["tms_clock_difference_seconds"].items():
         if abs(seconds) > ALERTS["TmsClockWrong"].limit:
             off = f"{lasting(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} that of the database"

@@ -24,6 +24,7 @@ from app.infrastructure.shared_counts import SharedCounts
 from app.maintenance.alerts import ALERTS, Finding
 from app.maintenance.figures import Figures, asked_redis, read_figures
 from app.maintenance.findings import HostState, are_complete, database_down, findings
+from app.maintenance.hosts import Host, read_hosts
 from app.maintenance.words import counted
 from app.recipients.conditions import IS_READY
 from app.recipients.states import NOT_PERMITTED_PREFIX
@@ -103,7 +104,8 @@ SCHEMA_NOTES = {
 
 class Overview(NamedTuple):
     """The figures that Prometheus gets, none without a database; what needs attention; what is good to know; what is
-    known on this host alone; the relays that refuse everything of an account; what is paused."""
+    known on this host alone; the relays that refuse everything of an account; what is paused; the
+    hosts."""
 
     figures: Figures
     findings: list[Finding]
@@ -111,6 +113,7 @@ class Overview(NamedTuple):
     on_host: HostState = HostState()
     refusals: Sequence[ShownRefusal] = ()
     pauses: Sequence[ShownPause] = ()
+    hosts: Sequence[Host] = ()
 
     @property
     def lines(self) -> Sequence[str]:
@@ -141,7 +144,8 @@ def overview_of(services: Services, session: Session, figures: Figures, *, redis
     refusing = [refusal for refusal in refusals if refusal.ended_time is None]
     problems = findings(figures, redis_up=redis_up, on_host=on_host, refusals=refusing)
     notes = [*notes_on_schema(figures), *_words(put_off)]
-    return Overview(figures, problems, notes, on_host, refusals, pauses)
+    hosts = read_hosts(session, now()) if are_complete(figures) else []
+    return Overview(figures, problems, notes, on_host, refusals, pauses, hosts)
 
 
 def _on_host(services: Services, figures: Figures) -> HostState:

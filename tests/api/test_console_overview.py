@@ -11,11 +11,21 @@ from datetime import timedelta
 from typing import Any
 
 from flask import Flask
-from sqlalchemy import delete, update
+from sqlalchemy import delete, insert, update
 
 from app.clock import now, this_second
 from app.db.counters import hour_of
-from app.db.models import Account, Domain, HourlyCount, QueueEntry, RecipientStep, RelayRefusal, SendPause, Webhook
+from app.db.models import (
+    Account,
+    Domain,
+    HourlyCount,
+    QueueEntry,
+    RecipientStep,
+    RelayRefusal,
+    RunningProcess,
+    SendPause,
+    Webhook,
+)
 from app.sends.pauses.pause import Subject, pause
 from tests.support.browser import HOME, operator, signed_in, words
 from tests.support.cases import each
@@ -214,6 +224,26 @@ def test_an_operator_sees_the_queue_and_the_processes(app: Flask, tenant: Tenant
     assert "Processes Role Alive Silent api" in pages[-1]
     assert "No process with the role sends is alive: no message leaves." in pages[-1]
     assert "What to do: see TmsProcessMissing on the Alerts page" in pages[-1]
+
+
+def test_an_operator_sees_the_hosts_and_which_was_lost(app: Flask, tenant: Tenant) -> None:
+    moment = this_second()
+    row = {"version": "1.1.0", "start_time": moment - timedelta(days=1)}
+    with tenant.services.database.write() as transaction:
+        for host, roles, seen_time in (("here", "api", moment), ("gone", "sends", moment - timedelta(hours=1))):
+            columns = {**row, "name": host, "host": host, "roles": roles, "seen_time": seen_time}
+            transaction.execute(insert(RunningProcess).values(columns))
+    browser = operator(app)
+    try:
+        pages = [words(browser.get(HOME)) for _ in range(3)]
+        since = f"{row['start_time']:%Y-%m-%d %H:%M} UTC"
+        heading = "Hosts Host State Roles Release Since Last seen"
+        gone = f"gone lost sends 1.1.0 {since} {moment - timedelta(hours=1):%Y-%m-%d %H:%M} UTC"
+        here = f"here live api 1.1.0 {since} {moment:%Y-%m-%d %H:%M} UTC"
+        assert f"{heading} {gone} {here}" in pages[-1]
+    finally:
+        with tenant.services.database.write() as transaction:
+            transaction.execute(delete(RunningProcess).where(RunningProcess.name.in_(["here", "gone"])))
 
 
 def test_no_text_becomes_markup(tenant: Tenant) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 import orjson
 import pytest
 from flask import Flask
-from sqlalchemy import delete, text, update
+from sqlalchemy import delete, insert, text, update
 
 from app.cli.status import status_of
-from app.clock import now, this_second
-from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
+from app.clock import now, this_second, timestamp
+from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, RecipientStep, RunningProcess, Webhook
 from app.distribution import COMMAND_LINE
 from app.events.outbox import contact_event
 from app.http.context import EXTENSION
@@ -25,6 +25,7 @@ from app.maintenance.figures import Figures, read_figures
 from app.maintenance.overview import Postponement, notes_on_schema, read_put_off
 from app.services import Services
 from tests.cli.conftest import Cli
+from tests.conftest import test_settings
 from tests.support.apps import app_with
 from tests.support.plans import StatementRecorder
 from tests.support.prepared import migrated_file
@@ -121,9 +122,57 @@ def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
     assert [idle[name] for name in ("due", "in_flight", "uncertain", "events_waiting")] == [0, 0, 0, 0]
 
 
+def test_it_shows_the_hosts_with_what_runs_there(tmp_path: Path) -> None:
+    """A silent process counts only where no other one of its host is alive: then the host is lost."""
+    with app_with(test_settings(tmp_path, DATABASE_URL=migrated_file(tmp_path / "tms.sqlite3"))) as app:
+        services, moment = app.extensions[EXTENSION], this_second()
+        old, cut = moment - timedelta(days=2), moment - timedelta(hours=2)
+        rows = [
+            ("a", "api", "1.1.0", moment, moment, 0.04),
+            ("a", "webhooks,maintenance", "1.2.0", old, moment - timedelta(seconds=30), -2.46),
+            ("a", "sends", "1.0.0", old - timedelta(days=1), moment - timedelta(minutes=3), 9.0),
+            ("b", "sends", "1.1.0", old, cut, None),
+            ("b", "api", "1.1.0", moment - timedelta(days=1), cut - timedelta(minutes=1), None),
+        ]
+        columns = ("host", "roles", "version", "start_time", "seen_time", "clock_difference")
+        with services.database.write() as transaction:
+            values = [dict(zip(columns, row, strict=True), name=str(number)) for number, row in enumerate(rows)]
+            transaction.execute(insert(RunningProcess), values)
+        cli = Cli(app)
+        lost, live = cli.json("status")["hosts"]
+        text = cli.text("status")
+    assert lost == {
+        **{"host": "b", "state": "lost", "roles": ["api", "sends"], "processes": 2, "releases": ["1.1.0"]},
+        **{"since": timestamp(old), "seen": timestamp(cut), "clock_difference_seconds": None},
+    }
+    assert live == {
+        **{"host": "a", "state": "live", "roles": ["api", "maintenance", "webhooks"], "processes": 2},
+        **{"releases": ["1.1.0", "1.2.0"], "since": timestamp(old), "seen": timestamp(moment)},
+        "clock_difference_seconds": -2.5,
+    }
+    assert "! the host b is lost: its last process fell silent 2 h" in text
+    header, *lines = text.rpartition("\n\n")[2].splitlines()
+    assert header.split() == [
+        "HOST",
+        "STATE",
+        "ROLES",
+        "PROCESSES",
+        "RELEASES",
+        "SINCE",
+        "SEEN",
+        "CLOCK",
+        "DIFFERENCE",
+        "SECONDS",
+    ]
+    assert [line.split()[:4] for line in lines] == [
+        ["b", "lost", "api,", "sends"],
+        ["a", "live", "api,", "maintenance,"],
+    ]
+
+
 def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
-    lines = bare.text("status").partition("\n\n")[2].splitlines()
-    figure_names = [name for name in bare.json("status") if name != "refusals"]
+    lines = bare.text("status").split("\n\n")[1].splitlines()
+    figure_names = [name for name in bare.json("status") if name not in ("refusals", "hosts")]
     assert [line.partition(":")[0].replace(" ", "_") for line in lines] == figure_names
 
 

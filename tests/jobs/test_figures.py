@@ -200,6 +200,39 @@ def test_processes_are_live_silent_and_gone_by_their_heartbeats(idle_installatio
     assert names(idle_installation) == {"live", "silent"}
 
 
+def beat(idle_installation: Alone) -> None:
+    """A process of this host writes a heartbeat, and ends."""
+    services = idle_installation.services
+    beating = Heartbeat(services.database, ["scheduler"], time.monotonic, settings=services.settings)
+    beating.write()
+    beating.delete()
+
+
+def test_the_processes_of_a_lost_host_are_known_for_a_day(
+    idle_installation: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They do not count as silent any more. Those of a host on which another one runs are gone after ten minutes."""
+    process(idle_installation, "a-1", "api", timedelta(0))
+    process(idle_installation, "a-2", "sends", 20 * MINUTE)
+    process(idle_installation, "b-1", "sends", 20 * MINUTE, host="b")
+    process(idle_installation, "b-2", "webhooks,maintenance", 15 * MINUTE, host="b")
+    process(idle_installation, "c-1", "sends", 24 * HOUR, host="c")
+    beat(idle_installation)
+    assert names(idle_installation) == {"a-1", "b-1", "b-2"}
+    figures = scrape(idle_installation.tenant.app)
+    ages = samples(figures, "tms_host_heartbeat_age_seconds")
+    assert {dict(key[1])["host"]: age // 60 for key, age in ages.items()} == {"a": 0, "b": 15}
+    assert {key[1] for key, number in samples(figures, "tms_processes").items() if number} == {
+        frozenset({("role", "api"), ("state", "live")})
+    }
+    monkeypatch.setattr(heartbeat, "MAX_LOST", 1)
+    beat(idle_installation)
+    assert names(idle_installation) == {"a-1", "b-2"}
+    process(idle_installation, "b-3", "api", timedelta(0), host="b")
+    beat(idle_installation)
+    assert names(idle_installation) == {"a-1", "b-3"}
+
+
 def test_a_heartbeat_is_as_old_as_the_last_turn_of_the_main_loop(idle_installation: Alone) -> None:
     """The age of a heartbeat is not that of the last time that its thread wrote it. A process that hangs falls
     silent."""

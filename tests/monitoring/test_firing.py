@@ -78,6 +78,18 @@ def test_senders_that_hang(world: World) -> None:
     world.alerts.await_quiet("TmsMessagesWait", "TmsProcessSilent", "TmsProcessMissing")
 
 
+def test_a_host_that_is_lost(world: World) -> None:
+    """As another host that was cut off; in the end it is back."""
+    seen = "now() - interval '3 minutes'"
+    assert world.change(
+        "INSERT INTO processes (name, roles, host, version, start_time, seen_time) "
+        f"SELECT 'b-1', roles, 'b', version, start_time, {seen} FROM processes WHERE roles = 'scheduler'"
+    )
+    world.alerts.await_firing("TmsHostLost")
+    assert world.change("DELETE FROM processes WHERE host = 'b'")
+    world.alerts.await_quiet("TmsHostLost")
+
+
 def test_a_clock_that_is_wrong(world: World) -> None:
     """The senders do not write meanwhile what they measure."""
     with world.stopped(SENDERS):

@@ -32,6 +32,7 @@ CASES: dict[str, dict[str, str]] = {
         'tms_processes{instance="a", role="inbound", state="live"}': "0x220",
     },
     "TmsProcessSilent": {'tms_processes{instance="a", role="sends", state="silent"}': "1x20 0x200"},
+    "TmsHostLost": {'tms_host_heartbeat_age_seconds{instance="a", host="b"}': "121x20 0x200"},
     "TmsClockWrong": {
         'tms_clock_difference_seconds{instance="a", host="a"}': "-30x20 1x200",
         'tms_clock_difference_seconds{instance="a", host="b"}': "19x220",

@@ -29,6 +29,7 @@ def idle() -> Figures:
         "tms_events_oldest_seconds": {(): 0.0},
         "tms_automation_runs": {("late",): 0.0},
         "tms_processes": {key: float(key[1] == "live") for key in product(ROLES, ("live", "silent"))},
+        "tms_host_heartbeat_age_seconds": {("a",): 4.0, ("b",): 120.0},
         "tms_clock_difference_seconds": {("a",): 1.9, ("b",): -20.0},
         "tms_schema_info": {("0034", "0034", "ok"): 1.0},
     }
@@ -70,6 +71,10 @@ def test_an_idle_installation_has_none() -> None:
         (
             {"tms_processes": {("webhooks", "silent"): 1}},
             Finding("TmsProcessSilent", "1 process with the role webhooks fell silent: killed or hanging"),
+        ),
+        (
+            {"tms_host_heartbeat_age_seconds": {("b",): 7200.0}},
+            Finding("TmsHostLost", "the host b is lost: its last process fell silent 2 h ago without being stopped"),
         ),
         (
             {"tms_clock_difference_seconds": {("b",): -95.2}},
