@@ -57,6 +57,16 @@ def seconds_from_now(seconds: float) -> datetime:
     return now() + timedelta(seconds=seconds)
 
 
+_UPTIME_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux has a monotonic clock that also counts while the machine is suspended; elsewhere the usual one does."""
+
+
+def uptime() -> float:
+    """Seconds by a clock that nobody sets and that counts while the machine is suspended: for leases, which end
+    meanwhile."""
+    return time.clock_gettime(_UPTIME_CLOCK)
+
+
 def seconds_to_next_month(moment: datetime) -> float:
     """Until the next month begins in UTC."""
     first = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)

@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from app.clock import now
+from app.clock import now, uptime
 
 
 class ClockAhead:
-    """Replaces `time` in a module: the real clock plus `ahead` seconds. Sleeping takes real time."""
+    """Replaces `time` or `uptime` in a module: the real clock plus `ahead` seconds. Sleeping takes real time."""
 
     sleep = staticmethod(time.sleep)
 
@@ -21,6 +21,9 @@ class ClockAhead:
 
     def monotonic(self) -> float:
         return time.monotonic() + self.ahead
+
+    def uptime(self) -> float:
+        return uptime() + self.ahead
 
 
 def clock_of(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> ClockAhead:

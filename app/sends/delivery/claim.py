@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Update, select, update
 from sqlalchemy.orm import Session
 
-from app.clock import now, seconds_from_now
+from app.clock import now, seconds_from_now, uptime
 from app.db.bulk import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.due import NEWCOMER_ENTRIES, DueAccounts, Positions
@@ -42,6 +42,7 @@ def claim(
     due.look(transaction)
 
     def claimed_from(accounts: Mapping[int, Positions], most: int) -> list[ClaimedRecipient]:
+        began = uptime()
         rows = claim_due(
             transaction,
             moment=now(),
@@ -53,6 +54,8 @@ def claim(
             lease_end=seconds_from_now(LEASE),
         )
         claimed = [ClaimedRecipient(*row) for row in rows]
+        for recipient in claimed:
+            recipient.lease_end = began + LEASE
         places = (
             (recipient.account_id, recipient.priority, (recipient.due_time, recipient.id)) for recipient in claimed
         )

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from redis import Redis
 
+from app.clock import uptime
 from app.infrastructure.metrics import TRANSPORT_FAILOVERS
 from app.recipients.states import WaitReason
 from app.routing.table import DEFAULT_TRANSPORT
@@ -85,9 +86,10 @@ class Answers:
         return answers
 
 
-MAX_QUEUE_AGE = LEASE / 2
-"""Seconds after which a queued message is not sent any more. None waits that long unless the process was suspended;
-then its lease may have expired, and another worker may have sent it."""
+LEASE_MARGIN = LEASE / 3
+"""Seconds before the end of its lease from which on a message is not begun any more: a connection has to be opened, and
+the clocks of the machines differ. No message waits until then unless the process was suspended; another worker may have
+sent it by now."""
 
 SIGNING_THREADS = os.cpu_count() or 1
 """An RSA signature takes longer than all other work on a mail, and releases the interpreter lock meanwhile."""
@@ -105,7 +107,7 @@ class Dispatcher:
         self._answers.dispatchers.append(self)
         self._lock = self._answers.lock
         self._queue: deque[ClaimedRecipient] = deque()
-        self._in_flight: set[int] = set()
+        self._in_flight: dict[int, ClaimedRecipient] = {}
         self._running = self._blocked = 0
         """Threads that send, and how many of them wait for a slow relay or gateway, or build a large message."""
         self._being_built: set[int] = set()
@@ -128,7 +130,7 @@ class Dispatcher:
         moment, added = time.monotonic(), list(recipients)
         for recipient in added:
             recipient.queued_at = moment
-        self._in_flight.update(recipient.id for recipient in added)
+        self._in_flight.update((recipient.id, recipient) for recipient in added)
         with self._lock:
             self._queue += added
             threads = SIGNING_THREADS if any(recipient.compiled.domain.keys for recipient in added) else 1
@@ -146,7 +148,7 @@ class Dispatcher:
         with self._lock:
             while self._queue and self._queue[0].queued_at <= latest:
                 withdrawn.append(self._queue.popleft())
-        self._in_flight.difference_update(recipient.id for recipient in withdrawn)
+        self._forget(recipient.id for recipient in withdrawn)
         return withdrawn
 
     def collect(self, seconds: float) -> list[AttemptResult]:
@@ -156,7 +158,19 @@ class Dispatcher:
 
     def forget(self, answers: Sequence[Answer]) -> None:
         """The recipients of these answers are not in flight any more."""
-        self._in_flight.difference_update(answer.recipient_id for answer in answers)
+        self._forget(answer.recipient_id for answer in answers)
+
+    def _forget(self, ids: Iterable[int]) -> None:
+        for recipient_id in ids:
+            self._in_flight.pop(recipient_id, None)
+
+    def extend_leases(self, end: float) -> None:
+        """The leases of what is in flight were renewed, and end then by `uptime`; except those that had ended before:
+        another worker may have taken them."""
+        moment = uptime()
+        for recipient in self._in_flight.values():
+            if moment < recipient.lease_end:
+                recipient.lease_end = end
 
     def assist(self) -> None:
         """Starts one more thread: those that run have had no answer for a while."""
@@ -286,7 +300,7 @@ class Dispatcher:
 
 def _is_fresh(recipient: ClaimedRecipient) -> bool:
     """Whether the worker certainly still holds the lease."""
-    return time.monotonic() < recipient.queued_at + MAX_QUEUE_AGE
+    return uptime() < recipient.lease_end - LEASE_MARGIN
 
 
 DEFAULT_ROUTE = (DEFAULT_TRANSPORT,)
@@ -335,6 +349,11 @@ class Dispatchers:
                 self._unroutable.append(deferred(recipient, NO_TRANSPORT_DEFERRAL))
         for pool, some in by_pool.items():
             self._enqueue(pool, some, room=pool.room - len(self._of(pool)))
+
+    def extend_leases(self, end: float) -> None:
+        """Extends leases as each dispatcher does."""
+        for dispatcher in self._all.values():
+            dispatcher.extend_leases(end)
 
     def withdraw(self, waited: float) -> list[int]:
         """Removes recipients that have waited that long for a connection; returns those of the default transports. The

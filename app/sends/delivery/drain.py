@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.clock import now
+from app.clock import now, uptime
 from app.db.database import Database
 from app.db.outage import is_unavailable, log_failure
 from app.infrastructure import liveness
@@ -300,7 +300,7 @@ class Drain:
 
     def _write(self) -> None:
         """Writes results, released rows and leases. Those that fail are kept and written later."""
-        renewing = self._must_renew()
+        renewing, began = self._must_renew(), uptime()
         try:
             self._pending.write(self._dispatcher.recipient_ids if renewing else ())
         except SQLAlchemyError as error:
@@ -308,6 +308,7 @@ class Drain:
             return
         if renewing:
             self._renewed_at = time.monotonic()
+            self._dispatcher.extend_leases(began + LEASE)
 
     def _claim_and_dispatch(self) -> None:
         """Claims the next batch when few rows are queued; a claim that finds nothing is not repeated at once."""

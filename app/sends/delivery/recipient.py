@@ -195,6 +195,9 @@ class ClaimedRecipient:
     due_time: datetime
     priority: str = "normal"
 
+    lease_end: float = field(init=False)
+    """When the worker's lease ends, by `uptime`: counted from before the statement that wrote it began."""
+
     # Loading the batch (app/sends/delivery/load.py).
     secrets: SecretValues | None = None
     """The secret ones among the values, once they are known."""

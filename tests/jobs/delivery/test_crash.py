@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from app.clock import now
+from app.clock import now, uptime
 from app.db.database import Transaction
+from app.db.queue import claim_due
 from app.sends.delivery import connections, dispatcher
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.claim import LEASE
@@ -28,7 +29,7 @@ from app.transports.base import DeliveryResult
 from tests.jobs.delivery import drainer
 from tests.jobs.delivery.conftest import Changed, StartDrain, events, fail_writing
 from tests.jobs.delivery.test_fairness import addresses, take
-from tests.support.clocks import ClockAhead, clock_of
+from tests.support.clocks import ClockAhead
 from tests.support.forked import ForkedProcess
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, wait_until
@@ -192,12 +193,23 @@ def test_the_journal_of_a_stalled_worker_is_read_before_its_rows_are_requeued(ro
     journal.close()
 
 
+@pytest.fixture
+def lease_clock(monkeypatch: pytest.MonkeyPatch) -> ClockAhead:
+    """The clock by which dispatchers know that leases end."""
+    clock = ClockAhead()
+    monkeypatch.setattr(dispatcher, "uptime", clock.uptime)
+    return clock
+
+
 def test_a_worker_that_was_suspended_begins_no_message_of_its_old_batch(
-    rows: Rows, make_worker: Changed, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+    rows: Rows,
+    make_worker: Changed,
+    mail_server: MailServer,
+    monkeypatch: pytest.MonkeyPatch,
+    lease_clock: ClockAhead,
 ) -> None:
     """The lease of a suspended worker may have expired, and other workers may have sent its rows. The worker sends
     neither the next message nor the pipelined one, and all rows are requeued."""
-    clock = clock_of(monkeypatch, dispatcher)
     monkeypatch.setattr(connections, "STEADY_REPLY", PATIENCE)  # so that it pipelines, however slow the machine is
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(6))
@@ -215,10 +227,48 @@ def test_a_worker_that_was_suspended_begins_no_message_of_its_old_batch(
     with mail_server.hold_answers(after=1):
         sending.enqueue(recipients)
         wait_until(lambda: len(mail_server.mails) == 1 and mail_server.unanswered, "the second is in flight")
-        clock.ahead = dispatcher.MAX_QUEUE_AGE
+        lease_clock.ahead = LEASE - dispatcher.LEASE_MARGIN
     wait_until(is_all_back, "nothing is in flight")
     assert settled | returned == set(ids)
     assert len(settled) == len(mail_server.mails) == 2
+
+
+def test_a_lease_counts_from_before_the_statement_that_wrote_it(
+    rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the database takes to write a lease, the worker does not believe that it has longer."""
+    began = list[float]()
+
+    def noting(*arguments: Any, **named: Any) -> Any:
+        began.append(uptime())
+        return claim_due(*arguments, **named)
+
+    monkeypatch.setattr("app.sends.delivery.claim.claim_due", noting)
+    rows.add_send(addresses(2))
+    claimed = take(worker, 2)
+    assert len(claimed) == 2
+    assert all(recipient.lease_end - LEASE <= began[0] for recipient in claimed)
+
+
+@pytest.mark.parametrize("case", [(LEASE - 1, 1), (LEASE, 0)])
+def test_a_renewal_extends_only_leases_that_have_not_ended(
+    rows: Rows, worker: Services, mail_server: MailServer, lease_clock: ClockAhead, case: tuple[float, int]
+) -> None:
+    """Whoever was suspended until after the end of the lease renews nothing: another worker may have the message."""
+    rows.add_send(addresses(1))
+    sender_worker = sender_worker_of(worker)
+    with worker.database.read() as session:
+        recipients = load(session, take(worker, 1, worker=sender_worker.name), worker.settings)
+    sending = dispatcher.Dispatcher(sender_worker)
+    lease_clock.ahead, sent = case
+    sending.enqueue(recipients)
+    assert sending.queued() == 1  # a lease that ends within the margin
+    sending.extend_leases(lease_clock.uptime() + LEASE)
+    sending.assist()
+    if not sent:
+        sending.withdraw(0)
+    wait_until(lambda: bool(sending.collect(0.05)) or not sending, "it is sent or withdrawn")
+    assert len(mail_server.mails) == sent
 
 
 def test_a_truncated_journal_line_is_skipped(rows: Rows, worker: Services) -> None:
