@@ -1,6 +1,7 @@
 """Liveness of the processes of this machine: each holds a lock on a file of its name, which the kernel releases when it
 dies. So a file that can be locked proves that its process is dead, and its leases can be taken over at once instead of
-after they expire.
+after they expire. So does a name with the id of an earlier boot, whatever becomes of the lock: this folder belongs to
+one machine, whose containers have its boot id. Names of earlier releases have none.
 
 Every process is registered in `DATA_DIR/processes`. That it does not hang is shown by signs of life: every main loop
 calls `report` at each turn (docs/health.md#signs-of-life). Every few seconds a sign touches that file, for the
@@ -18,6 +19,7 @@ import fcntl
 import functools
 import logging
 import os
+import re
 import secrets
 import socket
 import time
@@ -40,9 +42,30 @@ def host_name() -> str:
     return socket.gethostname()
 
 
+@functools.cache
+def boot_id() -> str:
+    """The first digits of the id that the kernel has from the start of the machine to its end; empty where it has
+    none."""
+    try:
+        return BOOT_ID_FILE.read_text("ascii").replace("-", "")[:BOOT_ID_DIGITS]
+    except OSError:
+        return ""
+
+
+BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID_DIGITS = 12
+_BOOT_ID_IN_NAME = re.compile(rf"-[0-9]+-([0-9a-f]{{{BOOT_ID_DIGITS}}})[0-9a-f]{{8}}(?:\.|$)")
+
+
+def is_of_earlier_boot(file_name: str) -> bool:
+    """Whether a file of this machine belongs to a process that ran before the machine was started."""
+    match = _BOOT_ID_IN_NAME.search(file_name)
+    return match is not None and match[1] != (boot_id() or match[1])
+
+
 def new_process_name() -> str:
-    """A name that no other process has or had."""
-    return f"{host_name()}-{os.getpid()}-{secrets.token_hex(4)}"
+    """A name that no other process has or had: host, process id, and the boot id with random digits behind it."""
+    return f"{host_name()}-{os.getpid()}-{boot_id()}{secrets.token_hex(4)}"
 
 
 def process_name() -> str:
@@ -90,11 +113,17 @@ def delete_stale_drafts(folder: Path) -> None:
 
 
 def lock_if_dead(path: Path, locks: contextlib.ExitStack) -> bool:
-    """Returns whether the process of the file is dead; if so, the file is locked until `locks` is closed."""
+    """Returns whether the process of the file is dead; if so, the file is locked until `locks` is closed, unless only
+    its name shows it."""
+    is_earlier = is_of_earlier_boot(path.name)
     try:
-        return lock_if_free(path, os.O_RDONLY, locks)
+        return lock_if_free(path, os.O_RDONLY, locks) or is_earlier
     except FileNotFoundError:
         return False
+    except OSError:
+        if is_earlier:
+            return True
+        raise
 
 
 def lock_if_free(path: Path, flags: int, locks: contextlib.ExitStack) -> bool:

@@ -74,7 +74,7 @@ class RunningProcess(Base):
     __table_args__ = ()
 
     name: Mapped[Impersonal] = mapped_column(primary_key=True)
-    """Host, process id and a random part."""
+    """Host, process id, and the id of the boot with a random part."""
     roles: Mapped[Impersonal]
     """What it does, separated by commas."""
     host: Mapped[Impersonal]

@@ -237,8 +237,8 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class FoundJournal:
-    """A journal in the folder; `dead` if its worker does not run any more. Whether it does is not known of one that
-    cannot be opened, which is `unreadable`."""
+    """A journal in the folder; `dead` if its worker does not run any more. Whether it does is not known of one of this
+    boot that cannot be opened, which is `unreadable`."""
 
     path: Path
     dead: bool

@@ -169,6 +169,21 @@ def test_recovery_from_a_dead_worker_of_this_machine_does_not_wait_for_its_lease
     assert list(folder.iterdir()) == []
 
 
+def test_a_journal_of_an_earlier_boot_is_replayed_before_its_leases_are_taken_over(
+    rows: Rows, worker: Services
+) -> None:
+    """The machine was started anew: whatever the lock says, and long before the lease ends, its worker is dead."""
+    name = "host-1-0123456789ab0a1b2c3d"
+    sent, begun = claim_rows(worker, rows, name, 2)
+    folder = journal_folder(worker.settings)
+    journal = Journal(folder, name)
+    journal.append(attempt_result(sent))
+    recover_expired_leases(worker)
+    assert rows.states([sent, begun]) == ["delivered", "queued"]
+    assert list(folder.iterdir()) == []
+    journal.close()
+
+
 def test_a_dead_worker_of_another_machine_is_recognised_by_its_expired_lease(rows: Rows, worker: Services) -> None:
     """The journal of the dead worker is on the other machine."""
     (ann,) = claim_rows(worker, rows, "elsewhere")
