@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 from app.distribution import default_data_dir
+from app.mounts import network_kind
 from app.private_folder import UMASK, make_private
 from app.redis_urls import SENTINEL_SCHEME, SentinelUrl
 from app.roles import RoleRule, parse_roles
@@ -816,6 +817,13 @@ def _check_sign_in(settings: Settings, public_url: str) -> None:
 
 
 def _make_folder(folder: Path) -> None:
+    """Nothing is created on a file system that several machines share: each would take the processes of the others for
+    dead, or wait for locks that nobody holds any more."""
+    if kind := network_kind(folder):
+        raise SettingsError(
+            f"DATA_DIR={folder}: is on a network file system ({kind}), whose locks do not show which processes are "
+            "alive; name a folder on a local disk"
+        )
     try:
         make_private(folder)
     except OSError as error:

@@ -28,6 +28,7 @@ FOUNDATION = (
     "errors",
     "ids",
     "markdown",
+    "mounts",
     "names",
     "plain_data",
     "private_folder",
