@@ -208,6 +208,8 @@ class Dispatcher:
         if route and route.upcoming and not is_announced and not self._pool.availability.begin():
             self._answers.received.put(PassedMessage(recipient, self._pool.name))
             return None
+        if self._sender_worker.mirror:
+            self._sender_worker.mirror.await_room()
         # A pipelined message must be the slot's next one, which is impossible if a blind copy comes first.
         following = self._next() if self._may_pipeline(slot) and not recipient.copy else None
         with contextlib.nullcontext() if slot.is_quick else self._blocking():

@@ -300,12 +300,15 @@ class Drain:
 
     def _write(self) -> None:
         """Writes results, released rows and leases. Those that fail are kept and written later."""
-        renewing, began = self._must_renew(), uptime()
+        renewing, began, results = self._must_renew(), uptime(), self._pending.results
         try:
             self._pending.write(self._dispatcher.recipient_ids if renewing else ())
         except SQLAlchemyError as error:
             self._pause(error)
             return
+        finally:
+            if self._sender_worker.mirror and self._pending.results is not results:
+                self._sender_worker.mirror.settle([result.recipient_id for result in results])
         if renewing:
             self._renewed_at = time.monotonic()
             self._dispatcher.extend_leases(began + LEASE)

@@ -32,9 +32,9 @@ from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
 from app.sends.delivery.router import PassedMessage, Router
 from app.sends.delivery.transmission_counts import Transmission
 from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_folder, redact_reply, sanitize_result
+from app.sends.outcomes.mirror import Mirror
 from app.sends.outcomes.recovery import ExpiredLeases
 from app.services import Services
-from app.settings import Settings
 from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms, Outcome, Transport
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
@@ -198,7 +198,8 @@ def no_time() -> float:
 class SenderWorker:
     """The sender of a process: its transports, its router and its journal. One drain at a time uses it."""
 
-    def __init__(self, settings: Settings, sms: Transport[OutboundSms], capture: Capture) -> None:
+    def __init__(self, services: Services, sms: Transport[OutboundSms], capture: Capture) -> None:
+        settings = services.settings
         email = email_transport(settings.email_transport_url)
         self.builder = MessageBuilder(settings)
         self._redaction = Redaction.of(settings)
@@ -210,7 +211,11 @@ class SenderWorker:
         )
         self.router = Router(settings, self.pool)
         self.name = new_process_name()
-        self.journal = Journal(journal_folder(settings), self.name)
+        self.mirror: Mirror | None = None
+        """None for SQLite: its database is lost with the journal."""
+        if services.database.is_postgresql:
+            self.mirror = Mirror(services.redis, self.name, settings.secret_key)
+        self.journal = Journal(journal_folder(settings), self.name, self.mirror.add if self.mirror else None)
         self._next_repair, self._said_broken = 0.0, -QUIET_SECONDS
         self.batch_size = AdaptiveBatchSize()
         self.due = DueAccounts(SEND_QUEUE)
@@ -339,6 +344,8 @@ class SenderWorker:
         """Closes threads, connections and journal, but no bind; waits for messages in flight."""
         self.router.close_pools()
         self.pool.close()
+        if self.mirror:
+            self.mirror.close()
         self.journal.close()
 
 
@@ -385,7 +392,7 @@ def sender_worker_of(services: Services, handler: IncomingHandler | None = None)
     with _lock:
         if services not in _sender_workers:
             sms = sms_transport(services.settings.sms_transport_url)
-            sender_worker = SenderWorker(services.settings, sms, capture_in(services.database))
+            sender_worker = SenderWorker(services, sms, capture_in(services.database))
             _sender_workers[services] = sender_worker
             if handler:
                 sender_worker.listen(handler)
@@ -405,7 +412,7 @@ def renew_sender_worker(services: Services) -> None:
             return
         try:
             old.close_except_bind()
-            new = SenderWorker(services.settings, old.sms, old.capture)
+            new = SenderWorker(services, old.sms, old.capture)
             new.router.take_over(old.router)
             _sender_workers[services] = new
         except BaseException as error:

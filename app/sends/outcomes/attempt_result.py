@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -106,6 +106,16 @@ def parse_line(line: bytes) -> AttemptResult:
         raise ValueError(f"not a journal line: {error}") from None
 
 
+def parse_lines(content: bytes) -> list[AttemptResult]:
+    """The results in the lines of a journal, without a line that a kill or a full disk cut short: that message was in
+    flight."""
+    results = []
+    for line in content.splitlines():
+        with contextlib.suppress(ValueError):
+            results.append(parse_line(line))
+    return results
+
+
 def sanitize_result(result: object) -> DeliveryResult:
     """The result in a form that databases, journal and JSON can store, whatever a transport has answered. Raises
     nothing: a message that a relay or gateway has accepted must not be sent again because of the text of its reply.
@@ -172,9 +182,11 @@ def journal_sizes(settings: Settings) -> list[int]:
 
 
 class Journal:
-    """The journal that this process writes, from several threads."""
+    """The journal that this process writes, from several threads. `mirror` is called with each recipient and its
+    line."""
 
-    def __init__(self, folder: Path, worker: str) -> None:
+    def __init__(self, folder: Path, worker: str, mirror: Callable[[int, bytes], None] | None = None) -> None:
+        self._mirror = mirror
         self._path = folder / f"{worker}{JOURNAL_SUFFIX}"
         self._descriptor = create_locked(self._path)
         self._lock = threading.Lock()
@@ -184,8 +196,10 @@ class Journal:
         """The journal could not be written, and has not been repaired since."""
 
     def append(self, attempt_result: AttemptResult) -> None:
-        """Appends one result on a separate line. Raises `OSError`."""
+        """Appends one result on a separate line, and hands a copy to the mirror. Raises `OSError`."""
         line = attempt_result.line()
+        if self._mirror:
+            self._mirror(attempt_result.recipient_id, line)
         with self._lock:
             line, self._cut = b"\n" + line if self._cut else line, True
             try:
@@ -250,14 +264,11 @@ class FoundJournal:
         return self.path.name.removesuffix(JOURNAL_SUFFIX)
 
     def results(self) -> list[AttemptResult]:
-        """The results in the journal, without a line that a kill or a full disk cut short: that message was in flight.
-        Raises `OSError` for a journal that cannot be read."""
-        parsed = []
-        with contextlib.suppress(FileNotFoundError):
-            for line in self.path.read_bytes().splitlines():
-                with contextlib.suppress(ValueError):
-                    parsed.append(parse_line(line))
-        return parsed
+        """The results in the journal. Raises `OSError` for a journal that cannot be read."""
+        try:
+            return parse_lines(self.path.read_bytes())
+        except FileNotFoundError:
+            return []
 
 
 @contextlib.contextmanager

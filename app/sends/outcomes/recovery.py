@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from redis.exceptions import RedisError
 from sqlalchemy import ColumnElement, Row, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
@@ -24,6 +25,7 @@ from app.recipients.row import add_steps, step_row, update_queue_entries
 from app.recipients.states import RecipientState
 from app.recipients.timeline import SIGNS_OF_ARRIVAL, TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult, FoundJournal, journal_folder, scan_journals
+from app.sends.outcomes.mirror import delete_blocks, read_mirror
 from app.sends.outcomes.settle import settle
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import write_bisecting
@@ -78,9 +80,10 @@ BATCH_SIZE = 500
 
 
 def recover_expired_leases(services: Services, leases: ExpiredLeases | None = None) -> None:
-    """Takes over the rows of dead workers. Journals come first: messages that they record as sent are not sent again.
-    So the rows of a worker whose journal cannot be read wait until it can, or is removed; if the folder of the journals
-    cannot be read, all wait. `leases` is the process's memory between its looks."""
+    """Takes over the rows of dead workers. Journals and mirrors come first: messages that they record as sent are not
+    sent again. So the rows of a worker whose journal cannot be read wait until it can, or is removed; if the folder of
+    the journals cannot be read, all wait. Those of a worker without a journal here wait for Redis, with its mirror, for
+    the time of another lease. `leases` is the process's memory between its looks."""
     leases = leases or ExpiredLeases()
     try:
         with scan_journals(journal_folder(services.settings)) as journals:
@@ -96,46 +99,79 @@ def _recover(services: Services, leases: ExpiredLeases, journals: list[FoundJour
     for place, journal in enumerate(journals):
         if journal.dead or journal.worker in expired:
             try:
-                _replay(services, journal)
+                _replay(services, journal.worker, journal.results())
             except OSError as error:
                 journals[place] = replace(journal, dead=False, unreadable=True)
                 _complain(leases, "a journal cannot be read, and messages of its worker wait for it", error)
     dead = {journal.worker for journal in journals if journal.dead}
     unreadable = {journal.worker for journal in journals if journal.unreadable}
-    if dead or expired - unreadable:
-        _requeue_all(services, dead, unreadable)
+    expired -= unreadable
+    unmirrored = _replay_mirrors(services, leases, dead | expired) - {journal.worker for journal in journals}
+    if dead or expired:
+        _requeue_all(services, dead, expired - unmirrored, unmirrored)
 
 
-def _complain(leases: ExpiredLeases, what: str, error: OSError) -> None:
+def _complain(leases: ExpiredLeases, what: str, error: Exception) -> None:
     if leases.may_complain():
         logger.error("%s: %s", what, error)
 
 
-def _replay(services: Services, journal: FoundJournal) -> None:
+def _replay_mirrors(services: Services, leases: ExpiredLeases, workers: Collection[str]) -> set[str]:
+    """Writes what is mirrored of these workers' results; returns the workers whose mirrors Redis did not give. What a
+    mirror has of a worker of this machine is missing in its journal if the power failed, or the disk was full."""
+    if not services.database.is_postgresql:
+        return set()
+    unmirrored = set(workers)
+    for worker in workers:
+        if services.redis_breaker.is_open:
+            break
+        try:
+            mirrored = read_mirror(services.redis, services.settings.secret_keys, worker)
+        except RedisError as error:
+            services.redis_breaker.open()
+            _complain(leases, "what dead workers have mirrored cannot be read in Redis", error)
+            break
+        _replay(services, worker, mirrored.results)
+        if mirrored.fields:
+            delete_blocks(services.redis, worker, mirrored.fields)
+        unmirrored.remove(worker)
+    return unmirrored
+
+
+def _replay(services: Services, worker: str, recorded: Iterable[AttemptResult]) -> None:
     rules = RetryRules.of(services.settings)
-    results = iter(journal.results())
+    results = iter(recorded)
     while batch := list(itertools.islice(results, BATCH_SIZE)):
-        written = write_bisecting(services.database, journal.worker, batch, rules)
+        written = write_bisecting(services.database, worker, batch, rules)
         if written:
             LEASES_RECOVERED.labels("recipients").inc(written)
-            logger.warning("recovered from the journal of a dead worker", extra={"recipients": written})
+            logger.warning("recovered the results of a dead worker", extra={"recipients": written})
 
 
-def _requeue_all(services: Services, dead: Collection[str], unreadable: Collection[str]) -> None:
-    while requeued := _requeue_batch(services, dead, unreadable):
+def _requeue_all(
+    services: Services, dead: Collection[str], expired: Collection[str], unmirrored: Collection[str]
+) -> None:
+    while requeued := _requeue_batch(services, dead, expired, unmirrored):
         LEASES_RECOVERED.labels("recipients").inc(requeued)
         logger.warning("requeued rows of a dead worker", extra={"recipients": requeued})
 
 
-def _requeue_batch(services: Services, dead: Collection[str], unreadable: Collection[str]) -> int:
-    """Requeues entries of dead workers, and those whose lease has run out, due now; returns their number. Not those of
-    workers whose journals cannot be read.
+MIRROR_PATIENCE = timedelta(seconds=90)
+"""For how long after their leases the rows of a worker wait for a Redis that does not answer: as long as a lease."""
+
+
+def _requeue_batch(
+    services: Services, dead: Collection[str], expired: Collection[str], unmirrored: Collection[str]
+) -> int:
+    """Requeues entries of dead workers, and those of others whose leases have run out, due now; returns their number.
 
     The count of attempts is kept: it distinguishes a late result of the dead worker from one of the next attempt.
     """
-    is_abandoned = or_(QueueEntry.worker.in_(dead), QueueEntry.lease_time < now())
-    if unreadable:
-        is_abandoned = and_(is_abandoned, QueueEntry.worker.not_in(unreadable))
+    is_abandoned = or_(
+        QueueEntry.worker.in_(dead),
+        and_(QueueEntry.worker.in_(expired), QueueEntry.lease_time < now()),
+        and_(QueueEntry.worker.in_(unmirrored), QueueEntry.lease_time < now() - MIRROR_PATIENCE),
+    )
     abandoned = select(QueueEntry.recipient_id, QueueEntry.account_id).where(IS_SENDING, is_abandoned)
     oldest = abandoned.order_by(QueueEntry.recipient_id)
     with services.database.write() as transaction:
