@@ -174,6 +174,11 @@ class Database:
     def is_postgresql(self) -> bool:
         return self.engine.dialect.name == "postgresql"
 
+    @property
+    def is_server(self) -> bool:
+        """Whether it may outlive this machine: a file is lost with it."""
+        return self.is_postgresql
+
     def note_failure(self) -> float:
         """The database has failed a request. Returns for how many seconds it has been failing in this process."""
         return self._circuit_breaker.note_failure()

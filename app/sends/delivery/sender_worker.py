@@ -213,7 +213,7 @@ class SenderWorker:
         self.name = new_process_name()
         self.mirror: Mirror | None = None
         """None for SQLite: its database is lost with the journal."""
-        if services.database.is_postgresql:
+        if services.database.is_server:
             self.mirror = Mirror(services.redis, self.name, settings.secret_key)
         self.journal = Journal(journal_folder(settings), self.name, self.mirror.add if self.mirror else None)
         self._next_repair, self._said_broken = 0.0, -QUIET_SECONDS

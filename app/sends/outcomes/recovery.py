@@ -119,7 +119,7 @@ def _complain(leases: ExpiredLeases, what: str, error: Exception) -> None:
 def _replay_mirrors(services: Services, leases: ExpiredLeases, workers: Collection[str]) -> set[str]:
     """Writes what is mirrored of these workers' results; returns the workers whose mirrors Redis did not give. What a
     mirror has of a worker of this machine is missing in its journal if the power failed, or the disk was full."""
-    if not services.database.is_postgresql:
+    if not services.database.is_server:
         return set()
     unmirrored = set(workers)
     for worker in workers:
