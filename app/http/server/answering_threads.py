@@ -19,7 +19,7 @@ from app.http.server.connection import Connection, ConnectionState
 from app.http.server.connections import Connections, Poller
 from app.http.server.outgoing import BrokenStream
 from app.http.server.request import Limits, Request, invalid
-from app.http.server.respond import Repeated
+from app.http.server.respond import Repetition
 
 logger = logging.getLogger(__name__)
 
@@ -331,8 +331,8 @@ class AnsweringThreads:
                 connection.keep_alive = self._respond(connection, pending.request)
                 connection.end_request()
             return self._after_response(connection)
-        except Repeated as repeated:
-            self._postponed.add(pending, repeated.seconds)
+        except Repetition as repetition:
+            self._postponed.add(pending, repetition.seconds)
             return None
         except BrokenStream:
             self._connections.close(connection)

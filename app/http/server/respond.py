@@ -30,7 +30,7 @@ BODILESS_STATUSES = (204, 304)
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
-class Repeated(Exception):
+class Repetition(Exception):
     """The application asks for the request once more, after so many seconds, instead of answering it."""
 
     def __init__(self, seconds: float) -> None:
@@ -39,10 +39,10 @@ class Repeated(Exception):
 
 def respond(connection: Connection, request: Request, application: Application, cfg: Config, *, last: bool) -> bool:
     """Queues the application's response on the connection; True when the connection is kept alive. Raises
-    `Repeated`."""
+    `Repetition`."""
     try:
         keep_alive = _run(connection, request, application, cfg, last=last)
-    except Repeated:
+    except Repetition:
         raise
     except Exception:  # the application answers its own failures; this one is outside it
         logger.exception("cannot answer a request")
@@ -67,7 +67,7 @@ def _run(connection: Connection, request: Request, application: Application, cfg
         response.force_close()
     parts = application(environ, response.start_response)
     if request.attempts.pause is not None:
-        raise Repeated(request.attempts.pause)
+        raise Repetition(request.attempts.pause)
     if _is_streamed(request, response):
         _begin_stream(connection, response, parts)
         return not response.should_close()

@@ -147,7 +147,7 @@ def unsigned_links(tokens: Any) -> None:
 @breaks("no-rate-limit", "app.http.guards", family="floods", shows="rate limit")
 def no_rate_limit(guards: Any) -> None:
     """Requests of a key are not counted."""
-    guards.count_request = lambda *_: None
+    guards.count_once = lambda *_: None
 
 
 @breaks("patient-server", "app.http.server.request", family="slow", shows="connections that are ended")
@@ -273,7 +273,7 @@ def all_one_client(connection: Any) -> None:
 @breaks("unlimited-pages", "app.http.console.guard", family="floods", shows="rate limit")
 def unlimited_pages(guard: Any) -> None:
     """Requests of who is signed in are not counted."""
-    guard.count_request = lambda *_: None
+    guard.count_once = lambda *_: None
 
 
 @breaks("any-state", "app.sign_in.attempts", family="people", shows="answers of others")
