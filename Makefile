@@ -215,6 +215,20 @@ growth: setup-bench ## measure every filter and page at 10,000 and at 5,000,000 
 chaos: setup-dev ## inject faults into the running service and check its guarantees (ARGS="--only kill-sender --seed 7", --short, --broken)
 	@$(PYTHON) -m tests.chaos $(ARGS)
 
+.PHONY: cluster
+cluster: setup-dev cluster-packages ## break hosts, networks and engines under a service on many hosts (as root on Debian: installs the engines; ARGS="--only switchover", --short, --broken, --list)
+	@$(PYTHON) -m tests.cluster $(ARGS)
+
+# A line of the suite says that it is left out where this is not possible. No engine is started by its installation.
+.PHONY: cluster-packages
+cluster-packages:
+	@missing=; \
+	for name in patroni etcd redis-sentinel haproxy ip psql; do command -v $$name >/dev/null || missing=yes; done; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			postgresql patroni etcd-server redis-sentinel haproxy iproute2 >/dev/null || true; \
+	fi
+
 .PHONY: fuzz
 fuzz: setup-dev ## try very many inputs on the API and on what reads the texts of others (ARGS="--only api", --short, --list)
 	$(call install,requirements/fuzz.lock)

@@ -21,6 +21,8 @@ CLOSING = {"sent", "bounced", "failed"}
 """The steps of which a timeline has exactly one."""
 TIME = " took "
 """Part of each complaint that only a time was exceeded, and of no other one."""
+CUT_BEHIND = (502, 504)
+"""What a balancer answers when the connection behind it is cut."""
 MAX_EXAMPLES = 5
 """Examples that are shown of each violated guarantee."""
 
@@ -35,6 +37,8 @@ class Result:
     refused: int = 0
     lost: int = 0
     doubled: int = 0
+    beyond: int = 0
+    """How many of the doubled messages were not in flight."""
     wrong_conflicts: int = 0
     stall: float = 0.0
     recovery: float = 0.0
@@ -67,6 +71,7 @@ def check(seen: RoundRecord, facts: Facts, course: Course, limits: Limits) -> Re
     result = Result(mails=len(seen.accepted) - texts, texts=texts)
     result.lost = len(check_messages.lost(seen))
     result.doubled = len(check_messages.early(seen))
+    result.beyond = len(check_messages.beyond_flight(seen, course, limits))
     for what, examples in (
         *check_messages.broken(seen, facts),
         *check_messages.broken_doubles(seen, course, limits),
@@ -128,7 +133,7 @@ def _wrong_refusals(
     other = [
         request
         for request in failed
-        if request.status not in (None, 409, 503)
+        if request.status not in (None, 409, 503, *(CUT_BEHIND if limits.cuts_requests else ()))
         # The response to an earlier attempt was lost, though its work was done.
         and not (request.kind == "deleted" and request.status == 404 and request.key in lost_answers)
     ]

@@ -112,21 +112,37 @@ def early(seen: RoundRecord) -> list[Mail]:
 def broken_doubles(seen: RoundRecord, course: Course, limits: Limits) -> Broken:
     """Each early copy had no answer, or was in flight when its connection was cut, or its sender killed or
     suspended."""
-    copies = early(seen)
-    unanswered = {mail for mail in copies if not mail.answered and limits.doubles_in_flight}
+    beyond = beyond_flight(seen, course, limits)
+    yield (
+        "messages doubled that were not in flight",
+        [mail.to for mail in beyond] if len(beyond) > limits.doubled else [],
+    )
+    in_flight = _in_flight_of(seen, course, limits) - _unanswered(seen, limits)
+    counts_by_bind = Counter(mail.connection for mail in early(seen) if is_text(mail.to) and mail in in_flight)
+    yield (
+        "texts doubled on a bind, more than were in flight",
+        [f"{count} on {bind}" for bind, count in counts_by_bind.items() if count > WINDOW],
+    )
+
+
+def beyond_flight(seen: RoundRecord, course: Course, limits: Limits) -> list[Mail]:
+    """The early copies that nothing excuses."""
+    excused = _unanswered(seen, limits) | _in_flight_of(seen, course, limits)
+    return [mail for mail in early(seen) if mail not in excused]
+
+
+def _unanswered(seen: RoundRecord, limits: Limits) -> set[Mail]:
+    return {mail for mail in early(seen) if not mail.answered and limits.doubles_in_flight}
+
+
+def _in_flight_of(seen: RoundRecord, course: Course, limits: Limits) -> set[Mail]:
     in_flight: set[Mail] = set()
     for messages, window in ((seen.mails, 1), (seen.texts, WINDOW)):
         if limits.doubles_in_flight:
             in_flight |= _in_flight_at_ends(messages, course, window)
         if limits.stops_senders:
             in_flight |= _in_flight_at_stops(messages, course, window)
-    excused = unanswered | in_flight
-    yield "messages doubled that were not in flight", [mail.to for mail in copies if mail not in excused]
-    counts_by_bind = Counter(mail.connection for mail in copies if is_text(mail.to) and mail in in_flight - unanswered)
-    yield (
-        "texts doubled on a bind, more than were in flight",
-        [f"{count} on {bind}" for bind, count in counts_by_bind.items() if count > WINDOW],
-    )
+    return in_flight
 
 
 def _in_flight_at_ends(messages: Sequence[Mail], course: Course, window: int) -> set[Mail]:

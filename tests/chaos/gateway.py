@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.record import Log, MailStep, is_whole_text, mode_of
+from tests.chaos.record import LISTEN, Log, MailStep, is_whole_text, mode_of
 from tests.support.smpp import (
     ANSWER,
     BIND_TRANSCEIVER,
@@ -264,7 +264,7 @@ def serve(port: int, folder: Path, seed: str) -> None:
     gateway = Gateway(folder, seed)
     threading.Thread(target=gateway.deliver_receipts, daemon=True).start()
     while True:
-        with socket.create_server(("127.0.0.1", port), backlog=64) as listener:
+        with socket.create_server((LISTEN, port), backlog=64) as listener:
             while gateway.mode != "down":
                 if select.select([listener], [], [], POLL)[0]:
                     link, _ = listener.accept()

@@ -13,6 +13,8 @@ class Limits:
     """Connections of senders to the relay are killed: the message in flight on each may be sent twice."""
     stops_senders: bool = False
     """Senders do not run for longer than their lease: what was in flight on each connection may be sent twice."""
+    doubled: int = 0
+    """How many more messages may be sent twice than were in flight."""
     cuts_requests: bool = False
     """Processes of the API die, and their connections with them."""
     answering: float = 14.0

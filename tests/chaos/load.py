@@ -45,10 +45,17 @@ class Load:
     """All clients of a round; they record into `seen`."""
 
     def __init__(
-        self, stage: Stage, chance: random.Random, slowly: float = 1.0, *, with_automations: bool = False
+        self,
+        stage: Stage,
+        chance: random.Random,
+        slowly: float = 1.0,
+        *,
+        with_automations: bool = False,
+        burst: int = BURST,
     ) -> None:
         self.seen = RoundRecord()
         self._slowly = slowly
+        self._burst = burst
         self._stage = stage
         self._stopping = threading.Event()
         self._end = math.inf
@@ -94,7 +101,7 @@ class Load:
         chance = random.Random(seed)
         client = Client(self, account, chance)
         if work == "send":
-            client.send(BURST)
+            client.send(self._burst)
             client.send_texts(BURST_OF_TEXTS)
         while not self._stopping.is_set():
             match work:

@@ -22,7 +22,7 @@ import jwt
 import orjson
 
 from app.demo.receiver import AnySecret, verify
-from tests.chaos.record import Log, mode_of
+from tests.chaos.record import LISTEN, Log, mode_of
 
 
 class Progress:
@@ -115,7 +115,7 @@ def serve(port: int, folder: Path, secret: str) -> None:
     Handler.clock = folder / "clock"
     Handler.secrets = AnySecret(secret)
     while True:
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server = ThreadingHTTPServer((LISTEN, port), Handler)
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         _wait_while(lambda: mode_of(Handler.mode) != "down")

@@ -26,6 +26,8 @@ LONG = " and of all the words that make a text long" * 4 + " until its end."
 """Follows the first sentence of a text that takes two parts."""
 WEBHOOK_SPACING = 1.0
 """Seconds between the beginnings of two requests to a webhook, which the service is told."""
+LISTEN = os.environ.get("CHAOS_LISTEN", "127.0.0.1")
+"""The address at which relay, gateway and receiver listen."""
 ContactEvent = Literal["created", "updated", "deleted"]
 
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench.sink import SOFT_BREAK, Session
-from tests.chaos.record import Log, MailStep, digest, mode_of, words_for
+from tests.chaos.record import LISTEN, Log, MailStep, digest, mode_of, words_for
 
 USUAL = (0.005, 0.03)
 """Seconds that it takes for a mail."""
@@ -174,7 +174,7 @@ class Goodbye(Exception):
 def serve(port: int, folder: Path, seed: str) -> None:
     """Runs until the process is terminated, with a thread per connection."""
     relay = Relay(folder, seed)
-    listener = socket.create_server(("127.0.0.1", port), backlog=64)
+    listener = socket.create_server((LISTEN, port), backlog=64)
     while True:
         link, _ = listener.accept()
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -61,7 +61,7 @@ def run(plan: Plan) -> Result:
     chance = random.Random(f"{plan.seed} {plan.fault.name} {plan.database}")
     with stage(plan.postgres, plan.fault.settings, plan.seed, plan.fault.setup, plan.hooks) as on:
         try:
-            result = _run(plan.fault, plan.limits, on, chance)
+            result = carry_out(plan.fault, plan.limits, on, chance)
         except AssertionError as error:
             result = Result()
             result.note(FAILED_ROUND, str(error))
@@ -70,11 +70,12 @@ def run(plan: Plan) -> Result:
         return result
 
 
-def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Result:
+def carry_out(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Result:
+    """Starts the service, puts it under load, strikes, and checks what was seen and what is left."""
     if fault.is_first:
         fault.strike(on, chance)
     on.start()
-    load = Load(on, chance, fault.slowly, with_automations=fault.with_automations)
+    load = Load(on, chance, fault.slowly, with_automations=fault.with_automations, burst=fault.burst)
     load.start()
     wait_until(on.is_in_motion, "the first messages and events have gone out", 60)
     time.sleep(chance.uniform(*BEFORE))
@@ -84,7 +85,7 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
     ended = started or up
     time.sleep(AFTER)
     _wait(lambda: load.is_accepted_since(ended), limits.accepting)
-    ending = _revive(on)
+    ending = on.revive()
     load_ended = time.time()
     load.stop()
     if fault.at_end:
@@ -108,15 +109,6 @@ def _unfinished(on: Stage) -> list[object]:
     waiting = on.texts("taken") - on.texts("confirmed")
     receipts = [f"{waiting} receipts not confirmed"] if waiting > 0 else []
     return [*in_hand(on.services).items(), *left_behind(on.services), *receipts]
-
-
-def _revive(on: Stage) -> list[str]:
-    """Restarts a service that has ended by itself, which is an error, so that the rest can be checked."""
-    status = on.service.process.poll()
-    if status is None:
-        return []
-    on.start_service()
-    return [f"with status {status}"]
 
 
 def _wait(condition: Callable[[], bool], seconds: float) -> bool:

@@ -85,6 +85,11 @@ class Setup:
 class Stage:
     """An installation of the service, and its peers."""
 
+    peers_host = "127.0.0.1"
+    """Where the service reaches its peers."""
+    workers = SENDERS + OTHERS
+    """Its processes besides those of the API."""
+
     def __init__(
         self,
         folder: Path,
@@ -156,8 +161,8 @@ class Stage:
             "SEED": str(file),
             "SEND_WORKERS": str(SENDERS),
             "SEND_CONNECTIONS": str(CONNECTIONS),
-            "EMAIL_TRANSPORT_URL": f"smtp://127.0.0.1:{self._ports['relay']}",
-            "SMS_TRANSPORT_URL": f"smpp://service:secret@127.0.0.1:{self._ports['gateway']}?timeout=5",
+            "EMAIL_TRANSPORT_URL": f"smtp://{self.peers_host}:{self._ports['relay']}",
+            "SMS_TRANSPORT_URL": f"smpp://service:secret@{self.peers_host}:{self._ports['gateway']}?timeout=5",
             "INBOUND_LISTEN": f"127.0.0.1:{free_port()}",
             "WEBHOOK_SPACING": f"{WEBHOOK_SPACING:g}",
             "WEBHOOK_ALLOW_PRIVATE": "on",
@@ -169,7 +174,7 @@ class Stage:
 
     def _seed_of(self, name: str) -> dict[str, object]:
         fields = [{"name": name, "type": kind} for name, kind in FIELDS]
-        url = f"http://127.0.0.1:{self._ports['receiver']}/{name}"
+        url = f"http://{self.peers_host}:{self._ports['receiver']}/{name}"
         return {
             "name": name,
             "owner_email": f"owner@{name}.example",
@@ -308,7 +313,7 @@ class Stage:
         ended before it was killed; None if it refuses with the words `done`, since one that was killed had done it."""
         for farthest in (6 * 3**number for number in range(MOST_KILLS)):
             number, seconds = chance.randint(1, farthest), chance.choice((0.0, chance.uniform(0.001, 0.2)))
-            hook = {"CHAOS_KILL": f"{number} {seconds}", **_hooked(self.folder, ["killed-command"])}
+            hook = {"CHAOS_KILL": f"{number} {seconds}", **hooked(self.folder, ["killed-command"])}
             ended = self._run_command(arguments, {**(settings or {}), **hook}, code)
             if ended.returncode > 0 and done and done in ended.stderr:
                 return None
@@ -328,6 +333,14 @@ class Stage:
             assert self.service.process.poll() is None, self.service.output()[-2000:]
             assert time.monotonic() < deadline, "the service does not start"
             time.sleep(0.05)
+
+    def revive(self) -> list[str]:
+        """Restarts a service that has ended by itself, which is an error, so that the rest can be checked."""
+        status = self.service.process.poll()
+        if status is None:
+            return []
+        self.start_service()
+        return [f"with status {status}"]
 
     def start_rival(self, **settings: str) -> subprocess.Popen[bytes]:
         """Starts a second service with the same data folder, which writes to the same log."""
@@ -350,7 +363,7 @@ class Stage:
         pids = self.pids(r"jobs\.(worker|schedule)")
         lines = (line for line in self.service.output().splitlines() if line.startswith("{") and "started" in line)
         started = {line["process"] for line in map(json.loads, lines) if line["logger"].startswith("jobs.")}
-        return len(pids) == SENDERS + OTHERS and started.issuperset(pids)
+        return len(pids) == self.workers and started.issuperset(pids)
 
     def answers(self) -> bool:
         """Whether the API answers requests."""
@@ -423,7 +436,7 @@ def _urls(postgres: PostgresProcess | None, proxied: str, kept: contextlib.ExitS
     return urls
 
 
-def _hooked(folder: Path, hooks: Sequence[str]) -> dict[str, str]:
+def hooked(folder: Path, hooks: Sequence[str]) -> dict[str, str]:
     """Every Python process imports `sitecustomize` first, if its path has one."""
     if not hooks:
         return {}
@@ -441,6 +454,6 @@ def stage(
         if setup.small_disk:
             kept.enter_context(small_disk(folder / "data"))
         urls = _urls(postgres, setup.proxied, kept)
-        made = Stage(folder, postgres, urls, {**settings, **_hooked(folder, hooks)}, seed=seed, setup=setup)
+        made = Stage(folder, postgres, urls, {**settings, **hooked(folder, hooks)}, seed=seed, setup=setup)
         kept.callback(made.clear)
         yield made

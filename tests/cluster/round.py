@@ -1,0 +1,92 @@
+"""One round: the service on its hosts under load, a fault, and what was seen of it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos import registry, round
+from tests.chaos.check import Result
+from tests.chaos.promises import FAILED_ROUND
+from tests.chaos.record import RoundRecord
+from tests.cluster.engines import Engines
+from tests.cluster.faults import Fault
+from tests.cluster.stage import ClusterStage, cluster_stage
+from tests.cluster.verdict import Figures, Span, figures
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parameters of a round. `broken` is a build of tests/chaos/broken, `keep` a folder for the logs of failed
+    rounds."""
+
+    fault: Fault
+    hosts: tuple[str, ...]
+    seed: int
+    broken: str = ""
+    keep: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a round has shown. `missed` is what must be reached and was not, in words."""
+
+    figures: Figures | None
+    result: Result
+    missed: list[str]
+
+
+def run(plan: Plan, engines: Engines) -> Outcome:
+    """Runs the round on a healthy cluster, which it leaves healthy."""
+    fault, folder = plan.fault, engines.folder / f"round-{plan.fault.name}"
+    chance = random.Random(f"{plan.seed} {fault.name}")
+    records: list[RoundRecord] = []
+    with cluster_stage(engines, folder, plan.hosts, [plan.broken] if plan.broken else [], plan.seed) as stage:
+        try:
+            result = _carry_out(plan, stage, chance, records)
+        except AssertionError as error:
+            result = Result()
+            result.note(FAILED_ROUND, str(error))
+        span = Span(stage.struck, stage.healed)
+        missed = [words for seen in records for judge in fault.judges for words in judge(seen, span)]
+        if (missed or result.broken) and plan.keep:
+            _keep(engines.folder, stage.folder, plan.keep / fault.name)
+        row = figures(records[0], result, span) if records else None
+    shutil.rmtree(folder, ignore_errors=True)
+    return Outcome(row, result, [*missed, *result.broken])
+
+
+def _carry_out(plan: Plan, stage: ClusterStage, chance: random.Random, records: list[RoundRecord]) -> Result:
+    fault = plan.fault
+    fault.prepare(stage)
+    if fault.through_haproxy:
+        stage.reach_database_by_haproxy()
+
+    def strike(*_: object) -> None:
+        stage.struck = time.time()
+        try:
+            fault.strike(stage, chance)
+        finally:
+            stage.healed = stage.healed or time.time()
+        stage.engines.await_health()
+
+    def afterwards(_stage: object, seen: RoundRecord) -> list[str]:
+        records.append(seen)
+        return []
+
+    settings = {"slowly": fault.slowly, "burst": fault.burst, "rest": fault.rest, "afterwards": afterwards}
+    return round.carry_out(
+        registry.Fault(fault.name, strike, (), fault.limits, **settings),  # type: ignore[arg-type]
+        *(fault.limits, stage, chance),
+    )
+
+
+def _keep(engines: Path, stage: Path, target: Path) -> None:
+    """Copies the logs of engines, service and the other sides."""
+    target.mkdir(parents=True, exist_ok=True)
+    for path in (stage / "log", *stage.glob("*.log"), *stage.glob("*.output"), *engines.glob("*.log")):
+        if path.exists():
+            shutil.copy(path, target / path.name)
