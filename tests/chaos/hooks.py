@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -88,10 +89,23 @@ def killed_command(engine: Any) -> None:
     engine.event.listen(engine.Engine, "before_cursor_execute", kill)
 
 
+def deaf_commits(bounded_connection: Any) -> None:
+    """A commit that fails counts as done. `make cluster ARGS=--broken` must notice it."""
+    connection = bounded_connection.BoundedConnection
+    commit = connection.commit
+
+    def deaf(self: Any) -> None:
+        with suppress(bounded_connection.psycopg.Error):
+            commit(self)
+
+    connection.commit = deaf
+
+
 HOOKS = {
     "stepped-clock": Hook("app.clock", stepped_clock),
     "host-clock": Hook("app.clock", own_clock_of_host),
     "frequent-heartbeats": Hook("app.infrastructure.heartbeat", frequent_heartbeats),
+    "deaf-commits": Hook("app.db.bounded_connection", deaf_commits),
     "killed-command": Hook("app.db.engine", killed_command),
     "small-turns": Hook("app.db.write_turns", small_turns),
     "prompt-bulk-actions": Hook("app.bulk_actions.ask", prompt_bulk_actions),

@@ -15,12 +15,13 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import requests
 
+from app.sends.limits import MAX_RECIPIENTS
 from tests.chaos.record import LONG, SUBJECT, Request, RoundRecord, Whole, digest
 from tests.chaos.stage import Account, Stage
 
@@ -45,17 +46,10 @@ class Load:
     """All clients of a round; they record into `seen`."""
 
     def __init__(
-        self,
-        stage: Stage,
-        chance: random.Random,
-        slowly: float = 1.0,
-        *,
-        with_automations: bool = False,
-        burst: int = BURST,
+        self, stage: Stage, chance: random.Random, slowly: float = 1.0, *, with_automations: bool = False
     ) -> None:
         self.seen = RoundRecord()
         self._slowly = slowly
-        self._burst = burst
         self._stage = stage
         self._stopping = threading.Event()
         self._end = math.inf
@@ -67,13 +61,26 @@ class Load:
             for work in works
         ]
 
-    def start(self) -> None:
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Runs all clients until the end of the block, or until it is stopped."""
         for thread in self._threads:
             thread.start()
+        try:
+            yield
+        finally:
+            self.stop(0)
 
-    def stop(self) -> None:
+    def pile_up(self, count: int, chance: random.Random) -> None:
+        """Each account sends to so many people, as many at once as a request may have."""
+        for account in self._stage.accounts:
+            client = Client(self, account, chance)
+            for done in range(0, count, MAX_RECIPIENTS):
+                client.send(min(MAX_RECIPIENTS, count - done))
+
+    def stop(self, patience: float = GIVE_UP_AFTER) -> None:
         """Returns when each client has the response to its last request, or has given up."""
-        self._end = time.monotonic() + GIVE_UP_AFTER
+        self._end = time.monotonic() + patience
         self._stopping.set()
         for thread in self._threads:
             thread.join()
@@ -101,7 +108,7 @@ class Load:
         chance = random.Random(seed)
         client = Client(self, account, chance)
         if work == "send":
-            client.send(self._burst)
+            client.send(BURST)
             client.send_texts(BURST_OF_TEXTS)
         while not self._stopping.is_set():
             match work:

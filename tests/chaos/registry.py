@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.chaos.limits import Limits
-from tests.chaos.load import BURST
 from tests.chaos.promises import Promise
 from tests.chaos.record import RoundRecord
 from tests.chaos.stage import Setup, Stage
@@ -52,8 +51,8 @@ class Fault:
     """`sqlite` or `postgresql`, if it concerns only one of them."""
     slowly: float = 1.0
     """The factor by which clients are slower; long faults need no more messages than short ones."""
-    burst: int = BURST
-    """Recipients of the first send of each account."""
+    backlog: int = 0
+    """How many people each account sends to, just before it happens."""
     rest: float = 60.0
     """Seconds after the load within which all work is done."""
     is_first: bool = False

@@ -17,7 +17,7 @@ from tests.chaos.load import Load
 from tests.chaos.promises import AFTERWARDS, ENDED, FAILED_ROUND
 from tests.chaos.record import Course, read_deliveries, read_mails
 from tests.chaos.registry import Fault
-from tests.chaos.stage import Stage, stage
+from tests.chaos.stage import START_WITHIN, Stage, stage
 from tests.support.postgres_process import PostgresProcess
 from tests.support.servers import wait_until
 
@@ -75,19 +75,20 @@ def carry_out(fault: Fault, limits: Limits, on: Stage, chance: random.Random) ->
     if fault.is_first:
         fault.strike(on, chance)
     on.start()
-    load = Load(on, chance, fault.slowly, with_automations=fault.with_automations, burst=fault.burst)
-    load.start()
-    wait_until(on.is_in_motion, "the first messages and events have gone out", 60)
-    time.sleep(chance.uniform(*BEFORE))
-    struck = time.time()
-    started = None if fault.is_first else fault.strike(on, chance)
-    up = time.time()
-    ended = started or up
-    time.sleep(AFTER)
-    _wait(lambda: load.is_accepted_since(ended), limits.accepting)
-    ending = on.revive()
-    load_ended = time.time()
-    load.stop()
+    load = Load(on, chance, fault.slowly, with_automations=fault.with_automations)
+    with load.running():
+        wait_until(on.is_in_motion, "the first messages and events have gone out", START_WITHIN)
+        time.sleep(chance.uniform(*BEFORE))
+        load.pile_up(fault.backlog, chance)
+        struck = time.time()
+        started = None if fault.is_first else fault.strike(on, chance)
+        up = time.time()
+        ended = started or up
+        time.sleep(AFTER)
+        _wait(lambda: load.is_accepted_since(ended), limits.accepting)
+        ending = on.revive()
+        load_ended = time.time()
+        load.stop()
     if fault.at_end:
         fault.at_end(on)
     is_at_rest = _wait(lambda: not _unfinished(on), fault.rest)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.chaos.table import lines
@@ -17,11 +16,16 @@ from tests.cluster.faults import FAULTS
 from tests.cluster.network import Network
 from tests.cluster.round import Outcome, Plan, run
 from tests.cluster.stage import API_HOSTS, SENDER_HOSTS
-from tests.cluster.verdict import HEAD
+from tests.cluster.verdict import HEAD, accepts_nothing
 from tests.support.chosen import chosen_names
-from tests.support.servers import short_folder
 
 SHORT = ("switchover", "primary-cut")
+BROKEN = {
+    "lost-messages": ("switchover", "accepted messages lost"),
+    "doubled-messages": ("switchover", "messages doubled that were not in flight"),
+    "deaf-commits": ("standbys-gone", accepts_nothing.__name__),
+}
+"""Build of tests/chaos -> the fault of its round, and the check or judge that must find it."""
 FEW = (API_HOSTS[0], SENDER_HOSTS[0])
 """The hosts of the service in the short form."""
 ALL = (*API_HOSTS, *SENDER_HOSTS)
@@ -34,10 +38,14 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--short", action="store_true", help=f"only {' and '.join(SHORT)}, with a host of each kind: what CI runs"
     )
+    parser.add_argument(
+        "--broken", action="store_true", help="run builds that are broken on purpose; each must be detected"
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="folder for the logs of failed rounds")
     parser.add_argument("--list", action="store_true", help="name the faults with what must be reached")
     options = parser.parse_args(arguments)
-    options.names = chosen_names(parser, options.only, FAULTS, SHORT if options.short else None)
+    all_names = BROKEN if options.broken else FAULTS
+    options.names = chosen_names(parser, options.only, all_names, SHORT if options.short else None)
     options.keep = options.keep and options.keep.absolute()
     return options
 
@@ -45,7 +53,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     options = parse()
     if options.list:
-        print(*(f"{name:<28} {FAULTS[name].must}" for name in options.names), sep="\n")
+        told = {name: BROKEN[name][1] if options.broken else FAULTS[name].must for name in options.names}
+        print(*(f"{name:<28} {words}" for name, words in told.items()), sep="\n")
         return 0
     if network.INSIDE in os.environ:
         return _run(options)
@@ -56,21 +65,48 @@ def main() -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}", flush=True)
     hosts = FEW if options.short else ALL
+    engines = _engines(Path(os.environ[network.INSIDE]), hosts)
+    plans = [
+        Plan(FAULTS[BROKEN[name][0] if options.broken else name], hosts, seed, _build(options, name), options.keep)
+        for name in options.names
+    ]
+    outcomes = ((plan, run(plan, engines)) for plan in plans)
+    return (_find if options.broken else _reach)(outcomes)
+
+
+def _build(options: argparse.Namespace, name: str) -> str:
+    return name if options.broken else ""
+
+
+def _reach(outcomes: Iterable[tuple[Plan, Outcome]]) -> int:
+    """Sound builds reach what must be reached."""
     rows, all_reached = [], True
-    with short_folder() as folder:
-        engines = _engines(folder, hosts)
-        for name in options.names:
-            outcome = run(Plan(FAULTS[name], hosts, seed, keep=options.keep), engines)
-            rows.append(_row(name, outcome))
-            all_reached = all_reached and not outcome.missed
-            print(lines(rows[-1:], HEAD)[-1], *(f"  {missed}" for missed in outcome.missed), sep="\n", flush=True)
+    for plan, outcome in outcomes:
+        cells = outcome.figures.cells() if outcome.figures else ("–",) * (len(HEAD) - 3)
+        result = "MISSED" if outcome.missed else "reached"
+        rows.append((plan.fault.name, *cells, plan.fault.must, result))
+        all_reached = all_reached and not outcome.missed
+        print(lines(rows[-1:], HEAD)[-1], *(f"  {missed}" for missed in outcome.missed), sep="\n", flush=True)
     print("", *lines(rows, HEAD), "", sep="\n")
     print("everything was reached that must be" if all_reached else "something was MISSED")
     return 0 if all_reached else 1
+
+
+def _find(outcomes: Iterable[tuple[Plan, Outcome]]) -> int:
+    """Broken builds are found."""
+    rows, found_all = [], True
+    for plan, outcome in outcomes:
+        check = BROKEN[plan.broken][1]
+        is_found = check in outcome.violated
+        rows.append((plan.broken, plan.fault.name, check if is_found else "NOT FOUND"))
+        found_all = found_all and is_found
+        print(" | ".join(rows[-1]), *(f"  {missed}" for missed in outcome.missed), sep="\n", flush=True)
+    print("", *lines(rows, ("build", "fault", "found")), "", sep="\n")
+    print("each broken build was found" if found_all else "a broken build was NOT FOUND")
+    return 0 if found_all else 1
 
 
 def _engines(folder: Path, hosts: Sequence[str]) -> Engines:
@@ -79,11 +115,6 @@ def _engines(folder: Path, hosts: Sequence[str]) -> Engines:
     os.environ |= {"CHAOS_LISTEN": "", "REQUESTS_CA_BUNDLE": str(folder / "authority.pem")}
     engines.start(hosts)
     return engines
-
-
-def _row(name: str, outcome: Outcome) -> tuple[str, ...]:
-    cells = outcome.figures.cells() if outcome.figures else ("–",) * (len(HEAD) - 3)
-    return (name, *cells, FAULTS[name].must, "MISSED" if outcome.missed else "reached")
 
 
 if __name__ == "__main__":

@@ -194,8 +194,8 @@ class Engines:
 
     def server_url(self, database: str = "postgres") -> str:
         """The URL of a database on whichever host is the primary."""
-        hosts = f"host={','.join(DATABASES)}&port={','.join(['5432'] * len(DATABASES))}"
-        return f"postgresql+psycopg://tms:{PASSWORD}@/{database}?{hosts}&target_session_attrs=read-write"
+        options = f"host={','.join(DATABASES)}&target_session_attrs=read-write"
+        return f"postgresql+psycopg://tms:{PASSWORD}@/{database}?{options}"
 
     def _server_dsn(self) -> str:
         hosts = f"host={','.join(DATABASES)} target_session_attrs=read-write"

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from app.sends.delivery.claim import LEASE
 from tests.chaos.limits import Limits
-from tests.chaos.load import BURST
 from tests.chaos.record import say_mode
 from tests.chaos.stage import hooked
 from tests.cluster import verdict
 from tests.cluster.engines import CONSENSUS, DATABASES
 from tests.cluster.stage import API_HOSTS, SENDER_HOSTS, ClusterStage
 from tests.cluster.verdict import Judge
+from tests.support.next_release import copy_code, write_next_migrations
 from tests.support.servers import wait_until
 
 Strike = Callable[[ClusterStage, random.Random], None]
@@ -26,8 +26,8 @@ ANSWERED = 8.0
 """The longest answer, in seconds."""
 HELD = 20.0
 """Seconds for which a fault lasts that the cluster does not end."""
-MANY = 900
-"""Recipients of the first send of each account, for senders at their full rate."""
+MANY = 400
+"""How many people each account sends to just before, for senders at their full rate."""
 TAKEN_OVER = 100.0
 """Seconds after which a lease of a webhook that another host held has ended (docs/run.md#stopping)."""
 STEP = 30
@@ -49,7 +49,7 @@ class Fault:
     must: str
     judges: Sequence[Judge] = ()
     limits: Limits = USUAL
-    burst: int = BURST
+    backlog: int = 0
     slowly: float = 2.0
     rest: float = 150.0
     through_haproxy: bool = False
@@ -132,7 +132,7 @@ def standbys_gone(stage: ClusterStage, _chance: random.Random) -> None:
 @fault(
     *("sender-host-cut", "lost 0, at most 25 doubled beyond what was in flight"),
     limits=replace(IN_FLIGHT, doubled=25),
-    burst=MANY,
+    backlog=MANY,
     slowly=4.0,
 )
 def sender_host_cut(stage: ClusterStage, chance: random.Random) -> None:
@@ -174,7 +174,7 @@ def redis_master_killed(stage: ClusterStage, _chance: random.Random) -> None:
 @fault(
     *("split-from-database", "leases are taken over once, doubled 0 beyond what was in flight"),
     limits=IN_FLIGHT,
-    burst=BURST * 4,
+    backlog=MANY // 2,
     slowly=4.0,
 )
 def split_from_database(stage: ClusterStage, _chance: random.Random) -> None:
@@ -199,6 +199,20 @@ def clock_wrong(stage: ClusterStage, _chance: random.Random) -> None:
     lines = stage.lines_of(stage.pids_of(SENDER_HOSTS[0]))
     if not any("clock" in str(line.get("message")) for line in lines):
         stage.complaints.append("nobody says that the clock is wrong")
+
+
+@fault("upgrade", "0 refused", verdict.fails_never)
+def upgrade(stage: ClusterStage, _chance: random.Random) -> None:
+    """An upgrade to a release with migrations of both phases, by the commands of docs/upgrade.md, host by host."""
+    code = copy_code(stage.folder)
+    write_next_migrations(code / "app" / "db" / "migrations" / "versions")
+    stage.install(code)
+    stage.run_command("db", "upgrade", "--expand")
+    for host, programs in stage.hosts.items():
+        told = stage.run_command("reload", host=host)
+        if told.count("runs the installed code") != len(programs):
+            stage.complaints.append(f"on {host} not all processes were reloaded: {told}")
+    stage.run_command("db", "upgrade", "--contract")
 
 
 # ------------------------------------------------------------------------------------------ etcd

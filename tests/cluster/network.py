@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NoReturn
+
+from tests.support.servers import short_folder
 
 INSIDE = "CLUSTER_INSIDE"
-"""A variable that the suite has inside of its namespaces."""
+"""A variable that the suite has inside of its namespaces: its folder."""
 PREFIX = "10.88.0."
 PEERS = f"{PREFIX}1"
 """The address of the suite itself, with the clients and the other sides."""
@@ -45,13 +47,17 @@ def why_not() -> str:
     return ""
 
 
-def enter(module: str, arguments: Sequence[str]) -> NoReturn:
-    """Replaces this process by one that runs the module in namespaces of its own. A shell is the first process there,
-    since something has to reap the processes that others leave."""
-    os.environ[INSIDE] = "yes"
+def enter(module: str, arguments: Sequence[str]) -> int:
+    """Runs the module in namespaces of its own, with a new folder in `INSIDE`; returns its exit status. A shell is the
+    first process there, since something has to reap the processes that others leave. All of them end with this one."""
     spaces = ("--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
-    shell = ("sh", "-c", '"$@"; exit "$?"', "sh")
-    os.execvp("unshare", ["unshare", *spaces, *shell, sys.executable, "-m", module, *arguments])
+    shell = ("sh", "-c", '"$@"; exit "$?"', "sh", sys.executable, "-m", module, *arguments)
+    with short_folder() as folder:
+        environment = {**os.environ, INSIDE: str(folder)}
+        inside = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", *spaces, *shell], env=environment)
+        signal.signal(signal.SIGTERM, lambda *_: inside.kill())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # those inside get it, too
+        return inside.wait()
 
 
 class Network:

@@ -35,8 +35,9 @@ class Outcome:
     """What a round has shown. `missed` is what must be reached and was not, in words."""
 
     figures: Figures | None
-    result: Result
     missed: list[str]
+    violated: set[str]
+    """The names of the checks and judges that have found it."""
 
 
 def run(plan: Plan, engines: Engines) -> Outcome:
@@ -51,12 +52,13 @@ def run(plan: Plan, engines: Engines) -> Outcome:
             result = Result()
             result.note(FAILED_ROUND, str(error))
         span = Span(stage.struck, stage.healed)
-        missed = [words for seen in records for judge in fault.judges for words in judge(seen, span)]
-        if (missed or result.broken) and plan.keep:
+        judged = {judge.__name__: judge(seen, span) for seen in records for judge in fault.judges}
+        missed = [*(words for told in judged.values() for words in told), *result.broken]
+        if missed and plan.keep:
             _keep(engines.folder, stage.folder, plan.keep / fault.name)
         row = figures(records[0], result, span) if records else None
     shutil.rmtree(folder, ignore_errors=True)
-    return Outcome(row, result, [*missed, *result.broken])
+    return Outcome(row, missed, result.violated | {name for name, told in judged.items() if told})
 
 
 def _carry_out(plan: Plan, stage: ClusterStage, chance: random.Random, records: list[RoundRecord]) -> Result:
@@ -77,7 +79,7 @@ def _carry_out(plan: Plan, stage: ClusterStage, chance: random.Random, records: 
         records.append(seen)
         return []
 
-    settings = {"slowly": fault.slowly, "burst": fault.burst, "rest": fault.rest, "afterwards": afterwards}
+    settings = {"slowly": fault.slowly, "backlog": fault.backlog, "rest": fault.rest, "afterwards": afterwards}
     return round.carry_out(
         registry.Fault(fault.name, strike, (), fault.limits, **settings),  # type: ignore[arg-type]
         *(fault.limits, stage, chance),

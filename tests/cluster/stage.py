@@ -55,8 +55,8 @@ class ClusterStage(Stage):
         self.workers = sum(len(programs) for host, programs in self.hosts.items() if host not in API_HOSTS)
         self.host_settings: dict[str, dict[str, str]] = {host: {} for host in hosts}
         """Host -> settings besides those of all."""
-        self.code = ROOT
-        """The folder of the code."""
+        self._code = folder / "current"
+        self.install(ROOT)
         self._processes: dict[str, list[subprocess.Popen[bytes]]] = {}
         self.struck = self.healed = 0.0
         """The moments between which the fault lasts."""
@@ -74,6 +74,12 @@ class ClusterStage(Stage):
 
     # ------------------------------------------------------------------------------------------ the service
 
+    def install(self, code: Path) -> None:
+        """Makes the link by which all processes are started lead to this code."""
+        fresh = self.folder / "fresh"
+        fresh.symlink_to(code)
+        fresh.rename(self._code)
+
     def start_service(self) -> None:
         """Makes the database and starts all hosts; returns when the API answers."""
         self.run_command("db", "upgrade")
@@ -82,32 +88,34 @@ class ClusterStage(Stage):
             self.begin(host)
         wait_until(self.answers, "the API answers through HAProxy", START_WITHIN)
 
-    def run_command(self, *arguments: str) -> str:
-        """The output of a command of an operator."""
+    def run_command(self, *arguments: str, host: str = "") -> str:
+        """The output of a command of an operator, on a host or beside all of them."""
         command = [sys.executable, "-m", "flask", "--app", "wsgi", *arguments]
-        ended = subprocess.run(
-            command, cwd=self.code, env=self.service.environment, capture_output=True, text=True, check=False
-        )
+        if host:
+            command = self.network.command(host, command)
+        environment = {**self.service.environment, **(self._settings_of(host) if host else {})}
+        ended = subprocess.run(command, cwd=self._code, env=environment, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, f"{arguments}: {ended.stdout[-1000:]}{ended.stderr[-1000:]}"
         return ended.stdout
 
     def begin(self, host: str) -> None:
         """Starts the processes of a host."""
-        folder = self.folder / host
-        folder.mkdir(exist_ok=True)
-        own_settings = {"DATA_DIR": str(folder / "data"), "PWD": str(self.code), **self.host_settings[host]}
+        (self.folder / host).mkdir(exist_ok=True)
         with self.service.log.open("ab") as log:
             self._processes[host] = [
                 subprocess.Popen(
                     self.network.command(host, [sys.executable, "-m", *program]),
-                    cwd=self.code,
-                    env={**self.service.environment, **own_settings},
+                    cwd=self._code,
+                    env={**self.service.environment, **self._settings_of(host)},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                 )
                 for program in self.hosts[host]
             ]
+
+    def _settings_of(self, host: str) -> dict[str, str]:
+        return {"DATA_DIR": str(self.folder / host / "data"), "PWD": str(self._code), **self.host_settings[host]}
 
     def revive(self) -> list[str]:
         """The processes that have ended by themselves."""
