@@ -17,6 +17,8 @@ class Limits:
     """How many more messages may be sent twice than were in flight."""
     cuts_requests: bool = False
     """Processes of the API die, and their connections with them."""
+    loses_hosts: bool = False
+    """Hosts of the API are lost: while the leases of its requests last, nobody knows whether they have ended."""
     answering: float = 14.0
     """The longest time that a client waits for any answer; the service waits ten seconds for a database."""
     accepting: float = 15.0

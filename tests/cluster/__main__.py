@@ -45,7 +45,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the faults with what must be reached")
     options = parser.parse_args(arguments)
     all_names = BROKEN if options.broken else FAULTS
-    options.names = chosen_names(parser, options.only, all_names, SHORT if options.short else None)
+    options.names = chosen_names(
+        parser, options.only, all_names, SHORT if options.short and not options.broken else None
+    )
     options.keep = options.keep and options.keep.absolute()
     return options
 

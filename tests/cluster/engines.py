@@ -125,11 +125,11 @@ class Engines:
 
     def members(self) -> dict[str, dict[str, Any]]:
         """Database host -> what Patroni's REST API says of it, for those that answer."""
-        known = {}
+        answers = {}
         for host in DATABASES:
             with suppress(requests.RequestException):
-                known[host] = requests.get(f"http://{host}:8008/patroni", timeout=2).json()
-        return known
+                answers[host] = requests.get(f"http://{host}:8008/patroni", timeout=2).json()
+        return answers
 
     def primary(self) -> str:
         """The host that is the primary."""

@@ -148,7 +148,7 @@ def sender_host_cut(stage: ClusterStage, chance: random.Random) -> None:
 
 @fault(
     *("api-host-cut", "no 5xx beyond the requests in flight", verdict.fails_in_flight_alone),
-    limits=Limits(cuts_requests=True, answering=ANSWERED, accepting=40.0, sending=40.0, webhook=40.0),
+    limits=Limits(cuts_requests=True, loses_hosts=True, answering=ANSWERED, accepting=40.0, sending=40.0, webhook=40.0),
 )
 def api_host_cut(stage: ClusterStage, _chance: random.Random) -> None:
     """The network of an API host is cut for a while."""

@@ -52,7 +52,9 @@ def modules() -> list[Path]:
     measure."""
     tests = ROOT / "tests"
     return [
-        path for path in sorted(tests.rglob("*.py")) if path.relative_to(tests).parts[0] not in ("interop", "chaos")
+        path
+        for path in sorted(tests.rglob("*.py"))
+        if path.relative_to(tests).parts[0] not in ("interop", "chaos", "cluster")
     ]
 
 
