@@ -69,10 +69,7 @@ SUITES = (
     Suite("browser", "make browser", ("tests/browser",), packages="browser-packages"),
     Suite("bench", "make bench ARGS=--short", ("bench",)),
     Suite("rolling", "make rolling", ("tests/rolling", "tests/chaos"), short="make rolling ARGS=--short"),
-    Suite(
-        *("cluster", "make cluster", ("tests/cluster", "tests/chaos", "tests/rolling", "deploy")),
-        short="make cluster ARGS=--short",
-    ),
+    Suite("cluster", "make cluster", ("tests/cluster", "tests/chaos", "tests/rolling", "deploy")),
     Suite("cluster of broken builds", "make cluster ARGS=--broken", ("tests/cluster", "tests/chaos", "deploy")),
     Suite("fuzz", "make fuzz ARGS='--inputs 20000'", ("tests/fuzz",), short="make fuzz ARGS=--short"),
     Suite("attack", "make attack", ("tests/attack",), short="make attack ARGS=--short"),
