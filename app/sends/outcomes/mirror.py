@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 
 ENOUGH = 16
 """Results that are written without waiting for more."""
-GATHER_SECONDS = 0.01
-"""Seconds that a result waits for others."""
+GATHER_SECONDS = 0.05
+"""Seconds that a result waits for others: what is in the database by then is never mirrored."""
 MAX_UNMIRRORED = 25
 """With so many results that are not mirrored, no further message is begun while Redis is quick."""
 HOLD_SECONDS = 0.02

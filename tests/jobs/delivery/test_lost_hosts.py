@@ -50,6 +50,7 @@ def postgresql(worker: Services) -> None:
 def unwritable(services: Services) -> Iterator[None]:
     """Inside the block recipients can be claimed and read, but no outcome is written: who tries waits."""
     with services.database.write() as transaction:
+        transaction.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
         transaction.execute(text("LOCK TABLE recipients IN SHARE ROW EXCLUSIVE MODE"))
         yield
 
