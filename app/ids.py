@@ -67,28 +67,30 @@ class Uuids:
         self._used = 0
 
     def use_from_start(self) -> None:
-        """Makes `new_uuid` return these in this context: first those that an earlier attempt has drawn."""
+        """Makes `new_uuids` return these in this context: first those that an earlier attempt has drawn."""
         self._used = 0
         _uuids.set(self)
 
-    def next(self) -> str:
-        if self._used == len(self._drawn):
-            self._drawn.append(_random_uuid())
-        self._used += 1
-        return self._drawn[self._used - 1]
+    def take(self, count: int) -> list[str]:
+        """The next ones."""
+        end = self._used + count
+        self._drawn += [new_uuid() for _ in range(end - len(self._drawn))]
+        start, self._used = self._used, end
+        return self._drawn[start:end]
 
 
 _uuids: ContextVar[Uuids | None] = ContextVar("uuids", default=None)
 
 
-def new_uuid() -> str:
-    """A random uuid, of version 4."""
+def new_uuids(count: int) -> list[str]:
+    """So many random uuids. A request that is repeated has the same ones again."""
     uuids = _uuids.get()
-    return _random_uuid() if uuids is None else uuids.next()
+    return [new_uuid() for _ in range(count)] if uuids is None else uuids.take(count)
 
 
-def _random_uuid() -> str:
-    """The standard library takes three times as long, which a send to a hundred recipients would notice."""
+def new_uuid() -> str:
+    """A random uuid, of version 4. The standard library takes three times as long, which a send to a hundred
+    recipients would notice."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

@@ -15,7 +15,7 @@ from werkzeug.test import TestResponse
 
 from app.db.models import Recipient
 from app.http.repetition import ATTEMPTS_KEY, LONGEST_PAUSE, Attempts
-from app.ids import new_uuid
+from app.ids import new_uuids
 from app.settings import Settings
 from tests.conftest import test_settings
 from tests.support.apps import app_with
@@ -153,7 +153,7 @@ def test_a_repeated_request_has_the_uuids_of_its_first_attempt(sends: SendsApi, 
     assert (attempts.number, attempts.pause is not None) == (1, True)
     second = post(sends, body, attempts)
     attempts.uuids.use_from_start()
-    assert (second.status_code, uuid_in(second.get_json())) == (202, new_uuid())
+    assert (second.status_code, uuid_in(second.get_json())) == (202, new_uuids(1)[0])
 
 
 def post(sends: SendsApi, body: dict[str, Any], attempts: Attempts) -> TestResponse:

@@ -18,7 +18,7 @@ from app.db.counters import count_tags
 from app.db.database import Transaction
 from app.db.engine import release_after
 from app.db.models import Attachment, QueueEntry, Recipient, RecipientLabel, Send, SendLink
-from app.ids import new_uuid
+from app.ids import new_uuids
 from app.infrastructure import metrics
 from app.lists.fields import ListSpec
 from app.recipients.labels import labels
@@ -54,12 +54,12 @@ def recipient_rows(draft: SendDraft, named: NamedContacts) -> list[dict[str, Any
     """
     kind = ADDRESS_KIND_BY_TYPE[draft.type]
     rows = []
-    for recipient in draft.recipients:
+    for uuid, recipient in zip(new_uuids(len(draft.recipients)), draft.recipients, strict=True):
         contact_id = _contact_id(kind, recipient, named)
         is_invalid = contact_id is None and recipient.contact_id is not None
         rows.append(
             {
-                "uuid": new_uuid(),
+                "uuid": uuid,
                 "contact_id": contact_id,
                 kind: _address(kind, recipient),
                 "reason": FailReason.INVALID_CONTACT_ID.value if is_invalid else None,
