@@ -54,10 +54,9 @@ class Attempts:
 
     def resume(self) -> None:
         """Begins the next attempt. The pause counts as time in which the request has waited for the database."""
-        if self.pause is not None:
-            if self.budget is not None:
-                self.budget.left -= time.monotonic() - self._paused_at
-            self.pause = None
+        if self.budget is not None:
+            self.budget.left -= time.monotonic() - self._paused_at
+        self.pause = None
         self.uuids.use_from_start()
 
 

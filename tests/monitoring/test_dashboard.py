@@ -46,8 +46,15 @@ def test_a_query_for_what_does_not_exist_finds_nothing(world: World) -> None:
 
 
 def test_promtool_finds_no_fault_with_a_scrape(world: World) -> None:
-    """Which has all metrics of the page and no others."""
-    text = requests.get(f"{world.service.base}/metrics", timeout=PATIENCE).text
+    """Which has all metrics of the page and no others, once its process has read the figures of the database."""
+    scrapes: list[str] = []
+
+    def has_figures() -> bool:
+        scrapes.append(requests.get(f"{world.service.base}/metrics", timeout=PATIENCE).text)
+        return "tms_figures_seconds" in scrapes[-1]
+
+    wait_until(has_figures, "a process has read the figures")
+    text = scrapes[-1]
     checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
     assert figures.__name__  # it defines the last of them

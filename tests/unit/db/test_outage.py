@@ -15,12 +15,14 @@ from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
 from app.db import outage
 from app.db.database import Database
-from app.db.outage import is_unavailable, log_failure
+from app.db.outage import is_interruption, is_unavailable, log_failure
 from app.services import Services
 from tests.support.cases import each
 from tests.support.own_postgres import OwnPostgres
 
 logger = logging.getLogger("tests.outage")
+
+REPEATED = ["08000", "08006", "25006", "40001", "57P01", "57P02", "57P03"]
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +98,20 @@ def test_a_server_that_closes_connections_or_cannot_be_reached_is_an_outage(own_
     database.close()
     assert is_unavailable(failure(Database("postgresql+psycopg://127.0.0.1:1/none"), "SELECT 1"))
     assert is_unavailable(NoFreeConnection())
+
+
+def test_what_a_switchover_ends_is_an_interruption_and_other_outages_are_none(own_postgres: OwnPostgres) -> None:
+    """The codes of docs/databases.md#repeated-requests, and of a cancelled statement, a full disk and a deadlock."""
+    database = Database(own_postgres.url)
+
+    def is_ended_by(code: str) -> bool:
+        raised = failure(database, f"DO $$ BEGIN RAISE EXCEPTION 'ended' USING ERRCODE = '{code}'; END $$")
+        return is_interruption(raised)
+
+    assert list(filter(is_ended_by, [*REPEATED, "57014", "53100", "40P01", "23505", "25P02"])) == REPEATED
+    database.close()
+    assert is_interruption(failure(Database("postgresql+psycopg://127.0.0.1:1/none"), "SELECT 1"))
+    assert not is_interruption(NoFreeConnection())
 
 
 def outages(caplog: pytest.LogCaptureFixture) -> list[tuple[int, bool]]:
