@@ -84,7 +84,8 @@ CHECKOUT_SECONDS = 2.0
 """Wait for a connection while other threads of the process use all of them."""
 
 # A peer that vanishes without closing is noticed by unanswered packets: here by this process, below by the server,
-# which would otherwise keep the locks of the client's transaction.
+# which would otherwise keep the locks of the client's transaction. It notices within 5 seconds, sooner than a request
+# that waits for such a lock gives up.
 KEEPALIVE_OPTIONS = {
     "keepalives": 1,
     "keepalives_idle": 5,
@@ -96,10 +97,10 @@ SESSION_SETTINGS = {
     "timezone": "UTC",
     "statement_timeout": int(COMMAND_SECONDS * 1000),
     "idle_in_transaction_session_timeout": 60_000,
-    "tcp_keepalives_idle": 10,
-    "tcp_keepalives_interval": 5,
+    "tcp_keepalives_idle": 2,
+    "tcp_keepalives_interval": 1,
     "tcp_keepalives_count": 3,
-    "tcp_user_timeout": 20_000,
+    "tcp_user_timeout": 5_000,
 }
 UNSUPPORTED_PARAMETER = "startup parameter"
 """Part of a pooler's error for settings that it does not pass on."""

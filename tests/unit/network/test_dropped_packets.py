@@ -29,10 +29,10 @@ KEEPALIVE_OF_REDIS = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 LIMITS_OF_THE_SERVER = {
     "statement_timeout": "600000",
     "idle_in_transaction_session_timeout": "60000",
-    "tcp_keepalives_idle": "10",
-    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_idle": "2",
+    "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "3",
-    "tcp_user_timeout": "20000",
+    "tcp_user_timeout": "5000",
 }
 
 
