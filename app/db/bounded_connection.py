@@ -16,7 +16,7 @@ from psycopg.abc import PQGen
 from app.network.lookup import look_up
 
 REQUEST_SECONDS = 7.0
-"""Seconds in total. With the time that giving up takes, a response is sent within ten seconds."""
+"""Seconds in total. With what giving up may take beyond them, a response is sent within eight seconds."""
 BACKGROUND_SECONDS = 30.0
 COMMAND_SECONDS = 600.0
 MIN_SECONDS = 0.05
@@ -40,6 +40,11 @@ class WaitBudget:
     def limit(self, least: float = 0.0) -> float | None:
         """Seconds that the next wait may take; None for no limit."""
         return None if self.left == math.inf else max(self.left, least)
+
+    def statement_limit(self) -> float | None:
+        """Seconds that a statement may take. Of a total budget, some are left for asking the server to cancel it."""
+        limit = self.limit()
+        return max(limit - CANCEL_SECONDS, limit / 2) if self._total and limit is not None else limit
 
     def shorten(self, seconds: float) -> None:
         """Reduces a total budget to at most that many seconds."""
@@ -81,8 +86,13 @@ def current() -> WaitBudget:
 
 
 def begin_request(budget: WaitBudget | None = None) -> None:
-    """Gives the request that begins in this context its own budget; a repeated one has what is left of it."""
-    _current.set(budget or WaitBudget(REQUEST_SECONDS, total=True))
+    """Gives the request that begins in this context its own budget, a full one by default."""
+    _current.set(budget or request_budget())
+
+
+def request_budget() -> WaitBudget:
+    """What a request may wait for the database in total."""
+    return WaitBudget(REQUEST_SECONDS, total=True)
 
 
 def end_request() -> None:
@@ -317,7 +327,7 @@ class BoundedConnection(psycopg.Connection[Any]):
             return current().limit(RESERVED_SECONDS[self._ending or "connection"])
         if current().is_spent:
             raise psycopg.errors.QueryCanceled("the request has waited for the database for too long")
-        return current().limit()
+        return current().statement_limit()
 
     def _give_up(self, gen: PQGen[Any], seconds: float) -> NoReturn:
         if self._ending != "commit" and not self.is_new and self._is_cancelled():

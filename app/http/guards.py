@@ -73,7 +73,7 @@ def _end(_error: BaseException | None) -> None:
 def _guard() -> None:
     http_request, request_globals = current_request(), current_globals()
     attempts: Attempts = http_request.environ.get(ATTEMPTS_KEY) or Attempts()
-    attempts.resume()
+    budget = attempts.resume()
     request_globals.request_id = request_id = attempts.kept.get("request_id") or os.urandom(16).hex()
     request_globals.started = attempts.kept.get("started") or time.perf_counter()
     request_globals.allowance = attempts.kept.get("allowance")
@@ -81,7 +81,7 @@ def _guard() -> None:
     logs.request_id.set(request_id)
     logs.client.set(_logged_client(segment, http_request.remote_addr))
     act_as(_actor)
-    bounded_connection.begin_request(attempts.budget)
+    bounded_connection.begin_request(budget)
     request_globals.span = tracing.begin_request(
         request_id, _span_name(http_request), http_request.headers.get("Traceparent")
     )

@@ -30,6 +30,8 @@ ATTEMPTS_KEY = "tms.attempts"
 """The WSGI variable in which a server that repeats requests keeps `Attempts`."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 """Seconds before the first repetition, and before each of many."""
+LEAST_SECONDS = 1.0
+"""Seconds that the first attempt may wait for the database, however long the request has waited for a thread."""
 
 
 @dataclass(slots=True)
@@ -43,35 +45,55 @@ class Attempts:
     kept: dict[str, Any] = field(default_factory=dict)
     """Attributes of Flask's `g`: the id of the request, its start, and the state of its rate limit."""
     uuids: Uuids = field(default_factory=Uuids)
-    _paused_at: float = 0.0
+    waiting_since: float | None = None
+    """Since when the request waits for a thread, on the monotonic clock: from its last byte, or from its last
+    attempt."""
 
     def postpone(self, budget: WaitBudget, kept: dict[str, Any]) -> None:
         """Asks the server to repeat the request."""
         self.pause = min(FIRST_PAUSE * 2**self.number, LONGEST_PAUSE) * _random.uniform(0.8, 1.2)
         self.number += 1
         self.budget, self.kept = budget, kept
-        self._paused_at = time.monotonic()
+        self.waiting_since = time.monotonic()
 
-    def resume(self) -> None:
-        """Begins the next attempt. The pause counts as time in which the request has waited for the database."""
-        if self.budget is not None:
-            self.budget.left -= time.monotonic() - self._paused_at
-        self.pause = None
+    def resume(self) -> WaitBudget:
+        """Begins the next attempt; returns its budget. The time until now counts as a wait for the database, since
+        others that wait for it have kept the threads; the first attempt has some of its budget left in any case."""
+        waited = 0.0 if self.waiting_since is None else time.monotonic() - self.waiting_since
+        if self.budget is None:
+            self.budget = bounded_connection.request_budget()
+            waited = min(waited, self.budget.left - LEAST_SECONDS)
+        self.budget.left -= waited
+        self.pause, self.waiting_since = None, None
         self.uuids.use_from_start()
+        return self.budget
 
 
 def repeats_later(error: Exception) -> bool:
     """Whether the server repeats the request that has failed so; then nobody gets the response to this attempt."""
-    attempts: Attempts | None = request.environ.get(ATTEMPTS_KEY)
-    budget = bounded_connection.current()
-    if attempts is None or budget.may_have_committed or not is_interruption(error):
+    if not (_may_repeat() and is_interruption(error)):
         return False
-    seconds = services().database.note_failure()
-    limit = bounded_connection.REQUEST_SECONDS
-    if max(seconds, limit - budget.left) > limit - LONGEST_PAUSE:
+    return _postpone(services().database.note_failure(), f"the database: {reason(error)}")
+
+
+def waits_for_another_request() -> bool:
+    """Whether the server repeats the request because another one, of another machine, has its Idempotency-Key."""
+    return _may_repeat() and _postpone(0.0, "another one with the same Idempotency-Key")
+
+
+def _may_repeat() -> bool:
+    """Whether the server repeats requests, and this one has committed nothing."""
+    return ATTEMPTS_KEY in request.environ and not bounded_connection.current().may_have_committed
+
+
+def _postpone(failing: float, awaited: str) -> bool:
+    """Postpones the request, unless it has waited too long, or the database has been failing for too many seconds."""
+    attempts: Attempts = request.environ[ATTEMPTS_KEY]
+    budget, limit = bounded_connection.current(), bounded_connection.REQUEST_SECONDS
+    if max(failing, limit - budget.left) > limit - LONGEST_PAUSE:
         return False
     if not attempts.number:
-        logger.info("a request waits for the database: %s", reason(error))
+        logger.info("a request waits for %s", awaited)
     attempts.postpone(budget, {name: g.get(name) for name in ("request_id", "started", "allowance")})
     metrics.REQUESTS_REPEATED.inc()
     return True

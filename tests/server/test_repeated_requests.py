@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,10 +12,14 @@ from typing import Any
 import psycopg
 import pytest
 import requests
+from sqlalchemy import update
 from werkzeug.test import TestResponse
 
-from app.db.models import Recipient
-from app.http.repetition import ATTEMPTS_KEY, LONGEST_PAUSE, Attempts
+from app.clock import now
+from app.db.bounded_connection import WaitBudget
+from app.db.models import IdempotencyRecord, Recipient
+from app.http.idempotency import LEASE
+from app.http.repetition import ATTEMPTS_KEY, LEAST_SECONDS, LONGEST_PAUSE, Attempts
 from app.ids import new_uuids
 from app.settings import Settings
 from tests.conftest import test_settings
@@ -144,21 +149,81 @@ def test_a_request_is_repeated_for_seven_seconds_and_those_behind_it_are_refused
 
 def test_a_repeated_request_has_the_uuids_of_its_first_attempt(sends: SendsApi, own_postgres: OwnPostgres) -> None:
     attempts, body = Attempts(), sends.email()
-    with ThreadPoolExecutor(1) as pool, psycopg.connect(own_postgres.url.replace("+psycopg", "")) as other:
-        other.execute("LOCK TABLE recipients IN SHARE MODE")
-        first = pool.submit(post, sends, body, attempts)
-        end_backend(own_postgres, "pg_terminate_backend", "Lock")
-        first.result()
-        other.rollback()
+    interrupt_work(sends, own_postgres, body, attempts)
     assert (attempts.number, attempts.pause is not None) == (1, True)
     second = post(sends, body, attempts)
     attempts.uuids.use_from_start()
     assert (second.status_code, uuid_in(second.get_json())) == (202, new_uuids(1)[0])
 
 
-def post(sends: SendsApi, body: dict[str, Any], attempts: Attempts) -> TestResponse:
+def interrupt_work(
+    sends: SendsApi, own_postgres: OwnPostgres, body: dict[str, Any], attempts: Attempts, **headers: str
+) -> None:
+    """Posts a send and ends its server process while it writes recipients."""
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(own_postgres.url.replace("+psycopg", "")) as other:
+        other.execute("LOCK TABLE recipients IN SHARE MODE")
+        first = pool.submit(post, sends, body, attempts, **headers)
+        end_backend(own_postgres, "pg_terminate_backend", "Lock")
+        first.result()
+        other.rollback()
+
+
+def test_an_idempotency_key_is_free_for_all_machines_once_the_database_is_back(
+    sends: SendsApi, own_postgres: OwnPostgres
+) -> None:
+    """Another machine cannot see that the request has ended: its claim has to be released."""
+    interrupt_work(sends, own_postgres, sends.email(), Attempts(), **{"Idempotency-Key": unique("key")})
+    wait_until(lambda: not sends.rows(IdempotencyRecord), "the claim is released")
+
+
+def test_a_request_waits_for_one_of_another_machine_with_its_idempotency_key(sends: SendsApi) -> None:
+    """A server that does not repeat requests answers 409 at once, and so does this one in the end."""
+    key, body = {"Idempotency-Key": unique("key")}, sends.email()
+    first = Attempts()
+    assert post(sends, body, first, **key).status_code == 202
+    (stored,) = sends.rows(IdempotencyRecord)
+    claimed = {"status": None, "body": None, "holder": "another-1-machine:1", "lease_time": now() + LEASE}
+    set_record(sends, **claimed)
+    later = Attempts()
+    post(sends, body, later, **key)
+    assert is_waiting(later)
+    assert sends.post(body, headers=key).status_code == 409
+    set_record(sends, status=stored.status, body=stored.body)
+    answer = post(sends, body, later, **key)
+    assert (answer.status_code, answer.headers["Idempotent-Replayed"], is_waiting(later)) == (202, "true", False)
+    set_record(sends, **claimed)
+    later.budget = WaitBudget(LONGEST_PAUSE / 2, total=True)
+    answer = post(sends, body, later, **key)
+    assert (answer.status_code, is_waiting(later)) == (409, False)
+    assert 0 < int(answer.headers["Retry-After"]) <= LEASE.total_seconds()
+
+
+def is_waiting(attempts: Attempts) -> bool:
+    return attempts.pause is not None
+
+
+def set_record(sends: SendsApi, **values: Any) -> None:
+    """Changes the only record of an idempotency key."""
+    with sends.tenant.services.database.write() as transaction:
+        transaction.execute(update(IdempotencyRecord).values(**values))
+
+
+def test_the_time_in_which_a_request_waits_for_a_thread_counts_as_a_wait_for_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All threads may be waiting for the database; whoever waits behind them must not be answered after twice the
+    time. The first attempt may wait for a second in any case."""
+    monkeypatch.setattr("app.db.bounded_connection.REQUEST_SECONDS", 60.0)
+    for waited, left in ((0.0, 60.0), (50.0, 10.0), (100.0, LEAST_SECONDS)):
+        attempts = Attempts(waiting_since=time.monotonic() - waited)
+        assert attempts.resume().left == pytest.approx(left, abs=0.5)
+    attempts.waiting_since = time.monotonic()
+    assert attempts.resume().left == pytest.approx(LEAST_SECONDS, abs=0.5)
+
+
+def post(sends: SendsApi, body: dict[str, Any], attempts: Attempts, **headers: str) -> TestResponse:
     """Posts a send as a server does that repeats requests."""
-    return sends.post(body, environ_overrides={ATTEMPTS_KEY: attempts})
+    return sends.post(body, headers=headers, environ_overrides={ATTEMPTS_KEY: attempts})
 
 
 def uuid_in(body: dict[str, Any]) -> str:

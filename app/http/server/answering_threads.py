@@ -37,6 +37,10 @@ class PendingRequest:
     request: Request | None
     since: float = field(default_factory=time.monotonic)
 
+    def __post_init__(self) -> None:
+        if self.request is not None and self.request.attempts.waiting_since is None:
+            self.request.attempts.waiting_since = self.since
+
 
 class Admission:
     """At most `most` requests have a thread."""
