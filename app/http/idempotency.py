@@ -21,7 +21,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
@@ -33,13 +33,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.bounded_connection import repeatable_commits
+from app.db.bounded_connection import limit_waits, repeatable_commits
 from app.db.bulk import insert_new_rows
-from app.db.database import Transaction
+from app.db.database import Database, Transaction
+from app.db.expressions import in_json
 from app.db.models import IdempotencyRecord
-from app.db.outage import is_locked, log_failure
+from app.db.outage import is_locked, is_unavailable, log_failure
 from app.errors import ServiceError
 from app.http.context import principal, services
+from app.http.repetition import waits_for_another_request
 from app.http.responses import JSON
 from app.infrastructure.digests import keyed_digest, keyed_digests
 from app.infrastructure.liveness import new_process_name
@@ -213,6 +215,8 @@ LEASE = timedelta(minutes=1)
 """Longer than a request takes after its body was read; one that takes longer is rolled back (`_store_response`)."""
 MIN_RETRY_SECONDS = 1
 """Seconds after which a request of this machine may have ended."""
+RELEASE_SECONDS, RELEASE_PAUSE = 2.0, 0.25
+"""Seconds that the release of claims waits for a database that was unavailable, and between two attempts."""
 
 
 def idempotent(prepare: Callable[[], Work]) -> Response:
@@ -257,7 +261,9 @@ def _run_first(key: str, fingerprint: RequestFingerprint, record: IdempotencyRec
         try:
             return services().database.transact(work_and_store)
         except BaseException as error:
-            if not is_locked(error):  # waiting for the file once more would keep the client too long
+            if services().database.is_server and is_unavailable(error):
+                _unreleased.add(services().database, claim)
+            elif not is_locked(error):  # waiting for the file once more would keep the client too long
                 _release_claim(claim)
             raise
 
@@ -281,10 +287,12 @@ def _claim_or_replay(
         raise ServiceError(
             "conflict", detail=f"This {HEADER} was used with another request.", retry_after=_retry_after(row)
         )
-    if row is None or row.status is None:
-        detail = f"The first request with this {HEADER} is still in progress."
-        raise ServiceError("conflict", detail=detail, retry_after=_retry_after(row))
-    return _replay(row)
+    if row is not None and row.status is not None:
+        return _replay(row)
+    if not _is_local(row) and waits_for_another_request():
+        return Response()  # to nobody: the server repeats the request
+    detail = f"The first request with this {HEADER} is still in progress."
+    raise ServiceError("conflict", detail=detail, retry_after=_retry_after(row))
 
 
 def _is_free(row: IdempotencyRecord) -> bool:
@@ -302,12 +310,14 @@ def _retry_after(row: IdempotencyRecord | None) -> int | None:
     """Seconds after which a repeated request may find the key free; None if it never will."""
     if row is not None and row.status is not None:
         return None
-    is_local = row is None or _locks().has_ended(row.holder or "") is not None
-    return (
-        MIN_RETRY_SECONDS
-        if is_local or row is None
-        else max(MIN_RETRY_SECONDS, math.ceil(_lease_left(row).total_seconds()))
-    )
+    if row is None or _is_local(row):
+        return MIN_RETRY_SECONDS
+    return max(MIN_RETRY_SECONDS, math.ceil(_lease_left(row).total_seconds()))
+
+
+def _is_local(row: IdempotencyRecord | None) -> bool:
+    """Whether this machine can tell that the request with the key has ended."""
+    return row is None or _locks().has_ended(row.holder or "") is not None
 
 
 def _replay(row: IdempotencyRecord) -> Response:
@@ -368,8 +378,54 @@ def _release_claim(claim: int) -> None:
     """If the database is unavailable the record stays; it is stale once this request has ended."""
     try:
         with repeatable_commits(), services().database.write() as transaction:
-            transaction.execute(
-                delete(IdempotencyRecord).where(IdempotencyRecord.id == claim, IdempotencyRecord.status.is_(None))
-            )
+            _delete_claims(transaction, [claim])
     except SQLAlchemyError as error:
         log_failure(logger, f"cannot release an {HEADER}", error)
+
+
+def _delete_claims(transaction: Transaction, claims: Collection[int]) -> None:
+    statement = delete(IdempotencyRecord).where(
+        in_json(IdempotencyRecord.id, claims), IdempotencyRecord.status.is_(None)
+    )
+    transaction.execute(statement, execution_options={"synchronize_session": False})
+
+
+class UnreleasedClaims:
+    """The claims of requests that have failed with their database. A thread releases them as soon as it is back: other
+    machines cannot see that the requests have ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._claims: dict[int, float] = {}
+        """Id of the record -> when its lease ends, on the monotonic clock."""
+        self._is_running = False
+
+    def add(self, database: Database, claim: int) -> None:
+        """Releases the claim as soon as possible."""
+        with self._lock:
+            self._claims[claim] = time.monotonic() + LEASE.total_seconds()
+            if not self._is_running:
+                threading.Thread(target=self._run, args=(database,), name="claims", daemon=True).start()
+                self._is_running = True
+
+    def _run(self, database: Database) -> None:
+        while claims := self._current():
+            try:
+                with limit_waits(RELEASE_SECONDS), database.write() as transaction:
+                    _delete_claims(transaction, claims)
+            except SQLAlchemyError:
+                time.sleep(RELEASE_PAUSE)
+            else:
+                with self._lock:
+                    self._claims = {claim: end for claim, end in self._claims.items() if claim not in claims}
+
+    def _current(self) -> set[int]:
+        """The claims whose lease has not ended; without any the thread ends."""
+        with self._lock:
+            moment = time.monotonic()
+            self._claims = {claim: end for claim, end in self._claims.items() if end > moment}
+            self._is_running = bool(self._claims)
+            return set(self._claims)
+
+
+_unreleased = UnreleasedClaims()
