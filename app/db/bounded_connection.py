@@ -218,6 +218,37 @@ def _error(failure: OSError | None) -> psycopg.OperationalError:
     return psycopg.OperationalError(f"the host of the database cannot be looked up: {failure}")
 
 
+class ServerOrder:
+    """The order in which several servers in the URL are tried: first the one to which the last connection was opened,
+    and after a failure the next one. One that is lost without saying so takes seconds to find out."""
+
+    def __init__(self) -> None:
+        self._first = 0
+
+    def rotated(self, options: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """The options with this order, and which server is the first."""
+        names = ("host", "port", "hostaddr")
+        parts = [str(options.get(name) or "").split(",") for name in names]
+        count = len(parts[0])
+        if count < 2 or any(len(values) != count for values in parts):
+            return options, 0
+        first = self._first % count
+        return options | {
+            name: ",".join(values[first:] + values[:first]) for name, values in zip(names, parts, strict=True)
+        }, first
+
+    def note_success(self, options: dict[str, Any], address: str, first: int) -> None:
+        """A connection to this address was opened; `options` are those that were rotated."""
+        addresses = str(options.get("hostaddr") or "").split(",")
+        if address in addresses:
+            self._first = first + addresses.index(address)
+
+    def note_failure(self, first: int) -> None:
+        """No server could be used, of which this one was tried first."""
+        if self._first == first:
+            self._first = first + 1
+
+
 CONNECT_SECONDS = 3
 MIN_CONNECT_SECONDS = 2
 RESERVED_SECONDS = {"commit": 2.0, "rollback": 0.5, "reset": 0.5, "connection": 0.5}
@@ -243,20 +274,29 @@ class BoundedConnection(psycopg.Connection[Any]):
     _is_unreplicated = False
 
     @classmethod
-    def open(cls, circuit_breaker: DatabaseCircuitBreaker, arguments: tuple[Any, ...], options: dict[str, Any]) -> Self:
+    def open(
+        cls,
+        circuit_breaker: DatabaseCircuitBreaker,
+        arguments: tuple[Any, ...],
+        options: dict[str, Any],
+        order: ServerOrder,
+    ) -> Self:
         """A new connection. Raises `psycopg.OperationalError`."""
+        first = 0
         limit = current().limit(MIN_CONNECT_SECONDS)
         seconds = int(min(limit or CONNECT_SECONDS, CONNECT_SECONDS))
         with current().measured():
             try:
-                options = with_addresses({"connect_timeout": seconds, **options}, seconds)
+                options, first = order.rotated(with_addresses({"connect_timeout": seconds, **options}, seconds))
                 connection = cls.connect(*arguments, **options)
-            except psycopg.errors.ConnectionTimeout:
-                circuit_breaker.open(seconds)
+            except psycopg.OperationalError as error:
+                order.note_failure(first)
+                if isinstance(error, psycopg.errors.ConnectionTimeout):
+                    circuit_breaker.open(seconds)
+                else:
+                    circuit_breaker.close()
                 raise
-            except psycopg.OperationalError:
-                circuit_breaker.close()
-                raise
+        order.note_success(options, connection.info.hostaddr, first)
         circuit_breaker.close()
         connection.circuit_breaker = circuit_breaker
         connection.add_notice_handler(connection._note_unreplicated)

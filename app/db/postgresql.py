@@ -16,7 +16,13 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from app.db.bounded_connection import COMMAND_SECONDS, BoundedConnection, DatabaseCircuitBreaker, limit_waits
+from app.db.bounded_connection import (
+    COMMAND_SECONDS,
+    BoundedConnection,
+    DatabaseCircuitBreaker,
+    ServerOrder,
+    limit_waits,
+)
 from app.db.outage import DISCARD_KEY
 from app.db.types import dump_json
 
@@ -133,6 +139,7 @@ class _Connector:
     def __init__(self, circuit_breaker: DatabaseCircuitBreaker, in_url: Collection[str]) -> None:
         self._circuit_breaker = circuit_breaker
         self._keepalive = {name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in in_url}
+        self._order = ServerOrder()
         self._is_pooled: bool | None = None
 
     def connect(self, _dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> BoundedConnection:
@@ -150,14 +157,15 @@ class _Connector:
     def _open(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> BoundedConnection:
         plain = {**self._keepalive, **options}
         if self._is_pooled:
-            return BoundedConnection.open(self._circuit_breaker, arguments, plain)
+            return BoundedConnection.open(self._circuit_breaker, arguments, plain, self._order)
         session = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
         try:
-            return BoundedConnection.open(self._circuit_breaker, arguments, {**plain, "options": session})
+            options = {**plain, "options": session}
+            return BoundedConnection.open(self._circuit_breaker, arguments, options, self._order)
         except psycopg.OperationalError as error:
             if UNSUPPORTED_PARAMETER not in str(error):
                 raise
-        connection = BoundedConnection.open(self._circuit_breaker, arguments, plain)
+        connection = BoundedConnection.open(self._circuit_breaker, arguments, plain, self._order)
         self._note_pooler()
         return connection
 
