@@ -8,6 +8,7 @@ a database that hangs, it still reads, expires and refuses requests, and answers
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -40,6 +41,12 @@ class PendingRequest:
     def __post_init__(self) -> None:
         if self.request is not None and self.request.attempts.waiting_since is None:
             self.request.attempts.waiting_since = self.since
+
+    @property
+    def left(self) -> float:
+        """Seconds from then on after which the request must not be begun any more."""
+        budget = self.request.attempts.budget if self.request is not None else None
+        return math.inf if budget is None else budget.left
 
 
 class Admission:
@@ -74,12 +81,14 @@ class Admission:
             self._running -= 1
             return None
 
-    def take_overdue(self, before: float) -> list[PendingRequest]:
-        """Removes the requests that have waited since before that time."""
+    def take_overdue(self, moment: float, seconds: float) -> list[PendingRequest]:
+        """Removes the requests that have waited for longer than so many seconds, or than a repeated one may wait."""
         with self._lock:
-            overdue = []
-            while self._waiting and self._waiting[0].since < before:
-                overdue.append(self._waiting.popleft())
+            overdue, waiting = list[PendingRequest](), deque[PendingRequest]()
+            for pending in self._waiting:
+                is_overdue = moment - pending.since > min(seconds, pending.left)
+                (overdue if is_overdue else waiting).append(pending)
+            self._waiting = waiting
             return overdue
 
 
@@ -212,9 +221,9 @@ class AnsweringThreads:
         else:
             self._pass_on(self._receiver.expire(connection))
 
-    def refuse_overdue(self, before: float) -> None:
-        """Refuses requests that have waited for a thread since before that time."""
-        for waiting in self._admission.take_overdue(before):
+    def refuse_overdue(self, moment: float) -> None:
+        """Refuses requests that have waited for a thread for too long."""
+        for waiting in self._admission.take_overdue(moment, self._limits.queue_seconds):
             self._pass_on(self._receiver.refuse(waiting.connection, ServiceError("service_unavailable")))
 
     def _relieve(self) -> None:

@@ -180,7 +180,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             self._checked_at = now
             for connection in self.connections.take_expired(now):
                 self._threads.expire(connection)
-            self._threads.refuse_overdue(now - self.limits.queue_seconds)
+            self._threads.refuse_overdue(now)
             self._threads.repeat_due(now)
 
     # ------------------------------------------------------------------------------------------ accepting

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
+from app.db.bounded_connection import WaitBudget
+from app.http.repetition import Attempts
 from app.http.server.answering_threads import Admission, PendingRequest
 
 
-def pending(name: Any) -> PendingRequest:
+@dataclass
+class NamedRequest:
+    """What is known of a request while it waits, and its name."""
+
+    name: object
+    attempts: Attempts = field(default_factory=Attempts)
+
+
+def pending(name: object, attempts: Attempts | None = None) -> PendingRequest:
     """A request of this name."""
     connection: Any = None
-    return PendingRequest(connection, name)
+    request: Any = NamedRequest(name, attempts or Attempts())
+    return PendingRequest(connection, request)
+
+
+def name_of(entry: PendingRequest) -> object:
+    request: Any = entry.request
+    return request.name
 
 
 def names(taken: list[PendingRequest]) -> list[object]:
-    return [entry.request for entry in taken]
+    return [name_of(entry) for entry in taken]
 
 
 def left(admission: Admission) -> list[object]:
     """What the only thread is given until nothing waits."""
     requests: list[object] = []
     while (entry := admission.leave()) is not None:
-        requests.append(entry.request)
+        requests.append(name_of(entry))
     return requests
 
 
@@ -46,6 +63,16 @@ def test_overdue_requests_are_removed_and_later_ones_stay() -> None:
     waiting = [pending(number) for number in range(3)]
     for request in waiting:
         assert not admission.enter(request)
-    assert admission.take_overdue(waiting[0].since) == []
-    assert names(admission.take_overdue(float("inf"))) == [0, 1, 2]
-    assert admission.take_overdue(float("inf")) == []
+    assert admission.take_overdue(waiting[0].since, 5.0) == []
+    assert names(admission.take_overdue(waiting[1].since + 5.0, 5.0)) == [0]
+    assert names(admission.take_overdue(float("inf"), 5.0)) == [1, 2]
+    assert admission.take_overdue(float("inf"), 5.0) == []
+
+
+def test_a_repeated_request_waits_as_long_as_its_budget_allows() -> None:
+    admission = Admission(0)
+    repeated = pending("repeated", Attempts(budget=WaitBudget(1.0, total=True)))
+    for request in (pending("new"), repeated):
+        assert not admission.enter(request)
+    assert admission.take_overdue(repeated.since + 0.9, 5.0) == []
+    assert names(admission.take_overdue(repeated.since + 1.1, 5.0)) == ["repeated"]
