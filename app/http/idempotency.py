@@ -21,14 +21,15 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from flask import Response, request
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select, tuple_, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -36,7 +37,6 @@ from app.clock import now
 from app.db.bounded_connection import limit_waits, repeatable_commits
 from app.db.bulk import insert_new_rows
 from app.db.database import Database, Transaction
-from app.db.expressions import in_json
 from app.db.models import IdempotencyRecord
 from app.db.outage import is_locked, is_unavailable, log_failure
 from app.errors import ServiceError
@@ -217,6 +217,7 @@ MIN_RETRY_SECONDS = 1
 """Seconds after which a request of this machine may have ended."""
 RELEASE_SECONDS, RELEASE_PAUSE = 2.0, 0.25
 """Seconds that the release of claims waits for a database that was unavailable, and between two attempts."""
+MAX_RELEASED = 500
 
 
 def idempotent(prepare: Callable[[], Work]) -> Response:
@@ -248,7 +249,7 @@ def idempotent(prepare: Callable[[], Work]) -> Response:
 def _run_first(key: str, fingerprint: RequestFingerprint, record: IdempotencyRecord | None, work: Work) -> Response:
     """Claims the key and runs the work, unless another request has done so."""
     fingerprint = replace(fingerprint, is_keyed=isinstance(work, SecretWork))
-    with _locks().acquire() as holder:
+    with _locks().acquire() as holder, _released_on_outage(key, holder):
         claim = _claim_or_replay(key, fingerprint, record, holder)
         if isinstance(claim, Response):
             return claim
@@ -261,11 +262,22 @@ def _run_first(key: str, fingerprint: RequestFingerprint, record: IdempotencyRec
         try:
             return services().database.transact(work_and_store)
         except BaseException as error:
-            if services().database.is_server and is_unavailable(error):
-                _unreleased.add(services().database, claim)
-            elif not is_locked(error):  # waiting for the file once more would keep the client too long
+            # Waiting for SQLite's file once more would keep the client too long.
+            if not (is_unavailable(error) or is_locked(error)):
                 _release_claim(claim)
             raise
+
+
+@contextlib.contextmanager
+def _released_on_outage(key: str, holder: str) -> Iterator[None]:
+    """Has the claim released later if the database fails the request, even if nobody knows whether it was made."""
+    database, account_id = services().database, principal().account_id
+    try:
+        yield
+    except SQLAlchemyError as error:
+        if database.is_server and is_unavailable(error):
+            _unreleased.add(database, Claim(account_id, key, holder))
+        raise
 
 
 def _locks() -> IdempotencyLocks:
@@ -378,29 +390,33 @@ def _release_claim(claim: int) -> None:
     """If the database is unavailable the record stays; it is stale once this request has ended."""
     try:
         with repeatable_commits(), services().database.write() as transaction:
-            _delete_claims(transaction, [claim])
+            transaction.execute(
+                delete(IdempotencyRecord).where(IdempotencyRecord.id == claim, IdempotencyRecord.status.is_(None))
+            )
     except SQLAlchemyError as error:
         log_failure(logger, f"cannot release an {HEADER}", error)
 
 
-def _delete_claims(transaction: Transaction, claims: Collection[int]) -> None:
-    statement = delete(IdempotencyRecord).where(
-        in_json(IdempotencyRecord.id, claims), IdempotencyRecord.status.is_(None)
-    )
-    transaction.execute(statement, execution_options={"synchronize_session": False})
+class Claim(NamedTuple):
+    """The key of an account, and the request that has claimed it."""
+
+    account_id: int
+    key: str
+    holder: str
 
 
 class UnreleasedClaims:
     """The claims of requests that have failed with their database. A thread releases them as soon as it is back: other
-    machines cannot see that the requests have ended."""
+    machines cannot see that the requests have ended. One that is not there may still be committed, so it is looked for
+    until its lease has ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._claims: dict[int, float] = {}
-        """Id of the record -> when its lease ends, on the monotonic clock."""
+        self._claims: dict[Claim, float] = {}
+        """Claim -> when its lease ends, on the monotonic clock."""
         self._is_running = False
 
-    def add(self, database: Database, claim: int) -> None:
+    def add(self, database: Database, claim: Claim) -> None:
         """Releases the claim as soon as possible."""
         with self._lock:
             self._claims[claim] = time.monotonic() + LEASE.total_seconds()
@@ -410,22 +426,30 @@ class UnreleasedClaims:
 
     def _run(self, database: Database) -> None:
         while claims := self._current():
-            try:
-                with limit_waits(RELEASE_SECONDS), database.write() as transaction:
-                    _delete_claims(transaction, claims)
-            except SQLAlchemyError:
-                time.sleep(RELEASE_PAUSE)
-            else:
+            with contextlib.suppress(SQLAlchemyError), limit_waits(RELEASE_SECONDS):
+                released = database.transact(partial(_delete_claims, claims=claims))
                 with self._lock:
-                    self._claims = {claim: end for claim, end in self._claims.items() if claim not in claims}
+                    for claim in claims:
+                        end = self._claims.pop(claim)
+                        if claim not in released:
+                            self._claims[claim] = end  # behind the others
+            time.sleep(RELEASE_PAUSE)
 
-    def _current(self) -> set[int]:
-        """The claims whose lease has not ended; without any the thread ends."""
+    def _current(self) -> list[Claim]:
+        """Claims whose lease has not ended, as many as one statement deletes; without any the thread ends."""
         with self._lock:
             moment = time.monotonic()
             self._claims = {claim: end for claim, end in self._claims.items() if end > moment}
             self._is_running = bool(self._claims)
-            return set(self._claims)
+            return list(itertools.islice(self._claims, MAX_RELEASED))
+
+
+def _delete_claims(transaction: Transaction, claims: Sequence[Claim]) -> set[Claim]:
+    """The claims that were there, and are deleted now."""
+    names = (IdempotencyRecord.account_id, IdempotencyRecord.key, IdempotencyRecord.holder)
+    unfinished = delete(IdempotencyRecord).where(tuple_(*names).in_(claims), IdempotencyRecord.status.is_(None))
+    rows = transaction.execute(unfinished.returning(*names), execution_options={"synchronize_session": False})
+    return {Claim(account_id, key, holder or "") for account_id, key, holder in rows}
 
 
 _unreleased = UnreleasedClaims()

@@ -176,6 +176,18 @@ def test_an_idempotency_key_is_free_for_all_machines_once_the_database_is_back(
     wait_until(lambda: not sends.rows(IdempotencyRecord), "the claim is released")
 
 
+def test_the_claim_of_an_idempotency_key_is_released_whose_commit_nobody_has_confirmed(
+    sends: SendsApi, own_postgres: OwnPostgres
+) -> None:
+    """It becomes visible after its request has ended, when a standby is back."""
+    body = sends.email()
+    with ThreadPoolExecutor(1) as pool, own_postgres.without_standby():
+        posted = pool.submit(post, sends, body, Attempts(), **{"Idempotency-Key": unique("key")})
+        end_backend(own_postgres, "pg_cancel_backend", "SyncRep")
+        assert posted.result().status_code in (200, 503)
+    wait_until(lambda: not sends.rows(IdempotencyRecord), "the claim is released")
+
+
 def test_a_request_waits_for_one_of_another_machine_with_its_idempotency_key(sends: SendsApi) -> None:
     """A server that does not repeat requests answers 409 at once, and so does this one in the end."""
     key, body = {"Idempotency-Key": unique("key")}, sends.email()
