@@ -186,19 +186,25 @@ def split_from_database(stage: ClusterStage, _chance: random.Random) -> None:
     stage.network.join(SENDER_HOSTS[0], DATABASES)
 
 
-def _set_clock(stage: ClusterStage) -> None:
-    """The clock of a sender host is wrong from the start."""
-    say_mode(stage.folder / "clock", str(STEP))
-    stage.host_settings[SENDER_HOSTS[0]] |= hooked(stage.folder, ["stepped-clock"])
+def _give_clock(stage: ClusterStage) -> None:
+    """A sender host gets a clock of its own, which is right at first: with a wrong one it would not start."""
+    _set_clock(stage, 0)
+    stage.host_settings[SENDER_HOSTS[0]] |= hooked(stage.folder, ["host-clock"])
 
 
-@fault("clock-wrong", "it says so, lost 0, doubled 0", verdict.fails_never, prepare=_set_clock, slowly=4.0)
+def _set_clock(stage: ClusterStage, ahead: int) -> None:
+    say_mode(stage.folder / "clock", str(ahead))
+
+
+@fault("clock-wrong", "it says so, lost 0, doubled 0", verdict.fails_never, prepare=_give_clock, slowly=4.0)
 def clock_wrong(stage: ClusterStage, _chance: random.Random) -> None:
     """The clock of a sender host is 30 s ahead."""
+    _set_clock(stage, STEP)
     time.sleep(COMPARED)
     lines = stage.lines_of(stage.pids_of(SENDER_HOSTS[0]))
     if not any("clock" in str(line.get("message")) for line in lines):
         stage.complaints.append("nobody says that the clock is wrong")
+    _set_clock(stage, 0)
 
 
 @fault("upgrade", "0 refused", verdict.fails_never)

@@ -54,6 +54,7 @@ def enter(module: str, arguments: Sequence[str]) -> int:
     shell = ("sh", "-c", '"$@"; exit "$?"', "sh", sys.executable, "-m", module, *arguments)
     with short_folder() as folder:
         environment = {**os.environ, INSIDE: str(folder)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # every process of every host would compile all modules
         inside = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", *spaces, *shell], env=environment)
         signal.signal(signal.SIGTERM, lambda *_: inside.kill())
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # those inside get it, too
