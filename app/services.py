@@ -12,6 +12,8 @@ from app.audit.audited import notice_changes
 from app.db.database import Database
 from app.infrastructure.digests import open_digest_key
 from app.infrastructure.redis_client import CircuitBreaker, WakeUps, connect_redis
+from app.infrastructure.sender_share import SenderShare
+from app.infrastructure.shared_rates import SharedRates
 from app.settings import Settings
 
 WAIT = 2.0
@@ -28,6 +30,11 @@ class Services:
     wake_ups: WakeUps
     redis_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     stopping: threading.Event = field(default_factory=threading.Event)
+    sender_share: SenderShare = field(default_factory=SenderShare)
+    rates: SharedRates = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", SharedRates(self.redis, self.redis_breaker, self.sender_share))
 
 
 def make_services(settings: Settings) -> Services:

@@ -101,6 +101,11 @@ def parse_whole(least: int) -> Callable[[str], int]:
     return parse
 
 
+def parse_limit(text: str) -> int | None:
+    """A whole number of at least 1; None for `off`: no limit."""
+    return None if text.strip().lower() == "off" else parse_whole(1)(text)
+
+
 def parse_seconds(text: str) -> float:
     """A number of seconds, 0 or more."""
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text.strip()):
@@ -373,6 +378,12 @@ class Settings:
     send_workers: int = _setting(1, "processes that send messages", parse_whole(1))
     send_connections: int = _setting(
         4, "connections to the mail relay or gateway that one worker uses at once", parse_whole(1)
+    )
+    relay_connections: int | None = _setting(
+        None,
+        "connections to the mail relay and gateway of these settings that all workers of all hosts use together",
+        parse_limit,
+        "off",
     )
     web_connections: int = _setting(
         4000,

@@ -210,7 +210,8 @@ def main(arguments: Sequence[str]) -> None:
     for queue in queues:
         # A first wake-up: no sweep finds the rows of a killed predecessor before their leases have expired.
         services.wake_ups.wake(queue)
-    heartbeat = Heartbeat(services.database, queues, settings=services.settings)
+    share = services.sender_share if SENDS in queues else None
+    heartbeat = Heartbeat(services.database, queues, settings=services.settings, share=share)
     heartbeat.start()
     run(services, queues, stop)
     heartbeat.stop()

@@ -81,7 +81,7 @@ def attribute_options(command: Any) -> Any:
             "--connections",
             type=click.IntRange(0),
             metavar="N",
-            help="Connections that one worker uses at once (0: the setting SEND_CONNECTIONS).",
+            help="Connections of all workers together (0: as many for each as SEND_CONNECTIONS says).",
         ),
     ):
         command = option(command)

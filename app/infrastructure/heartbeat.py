@@ -27,6 +27,8 @@ from app.distribution import VERSION
 from app.infrastructure import liveness
 from app.infrastructure.clock_watch import ClockWatch
 from app.infrastructure.liveness import host_name, process_name
+from app.infrastructure.redis_client import SENDS
+from app.infrastructure.sender_share import SenderShare
 from app.secret_keys import short_fingerprint
 from app.settings import Settings
 
@@ -63,8 +65,11 @@ class Heartbeat:
         also: Write | None = None,
         *,
         settings: Settings,
+        share: SenderShare | None = None,
     ) -> None:
+        """`share` is that of a process that sends, and is read with each heartbeat."""
         self._settings = settings
+        self._share = share
         self._database = database
         self._also = also
         self._turned = turned
@@ -128,6 +133,8 @@ class Heartbeat:
             if not self._writes(connection, statement.values(changing)):
                 self._writes(connection, insert(RunningProcess).values(**self._row, **changing))
             connection.execute(_deletion_of_old(now()))
+            if self._share is not None:
+                self._share.note(_sending_processes(connection), self._row["name"])
 
     def _writes(self, connection: Connection, statement: Update | Insert) -> bool:
         """Whether the statement has written the row."""
@@ -146,6 +153,13 @@ class Heartbeat:
         with self._database.write() as transaction:
             statement = delete(RunningProcess).where(RunningProcess.name == self._row["name"])
             transaction.connection().execute(statement)
+
+
+def _sending_processes(connection: Connection) -> list[str]:
+    """The names of the processes that send, the oldest first."""
+    live = select(RunningProcess.name, RunningProcess.roles).where(RunningProcess.seen_time >= now() - SILENT)
+    rows = connection.execute(live.order_by(RunningProcess.start_time, RunningProcess.name))
+    return [name for name, roles in rows if SENDS in roles.split(",")]
 
 
 def _deletion_of_old(moment: datetime) -> Delete:

@@ -165,6 +165,18 @@ class Transport(Protocol[Message_contra]):
         ...
 
 
+@runtime_checkable
+class BindingTransport(Protocol):
+    """A transport that keeps a bind to its gateway in each process. All processes together may have `binds` of them;
+    None is no limit."""
+
+    binds: int | None
+
+    def bind_while(self, is_allowed: Callable[[], bool]) -> None:
+        """Keeps the bind only while this process may have one."""
+        ...
+
+
 logger = logging.getLogger(__name__)
 
 FIRST_BACKOFF = 5.0

@@ -19,6 +19,7 @@ from app.db.models import Account, AutomationRun, AutomationVersion, Event, Queu
 from app.infrastructure import heartbeat
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.liveness import process_name
+from app.infrastructure.sender_share import SenderShare
 from app.maintenance import figures
 from app.maintenance.figures import MAX_WORST, Figures, FiguresReader, Reading
 from app.sends.delivery.drain import drain
@@ -231,6 +232,17 @@ def test_the_processes_of_a_lost_host_are_known_for_a_day(
     process(idle_installation, "b-3", "api", timedelta(0), host="b")
     beat(idle_installation)
     assert names(idle_installation) == {"a-1", "b-3"}
+
+
+def test_a_process_that_sends_knows_the_others_by_their_heartbeats(idle_installation: Alone) -> None:
+    """Those that are silent do not count, nor those that do not send."""
+    for name, roles, age in (("a", "sends", 0), ("b", "sends,webhooks", 0), ("c", "webhooks", 0), ("d", "sends", 3)):
+        process(idle_installation, name, roles, age * MINUTE)
+    services, share = idle_installation.services, SenderShare()
+    beating = Heartbeat(services.database, ["sends"], time.monotonic, settings=services.settings, share=share)
+    beating.write()
+    assert (share.connections(4), share.rate(30.0)) == (1, 10.0)
+    beating.delete()
 
 
 def test_a_heartbeat_is_as_old_as_the_last_turn_of_the_main_loop(idle_installation: Alone) -> None:

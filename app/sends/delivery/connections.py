@@ -13,19 +13,23 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from app.clock import now
 from app.infrastructure.metric_kinds import Measurement
 from app.infrastructure.metrics import TRANSPORT_BACKOFFS, TRANSPORT_SET_ASIDE, TRANSPORT_SLOTS
+from app.infrastructure.sender_share import SenderShare
 from app.recipients.redaction import Redaction
 from app.transports.base import (
     Availability,
+    BindingTransport,
     Connection,
     DeliveryResult,
     OutboundEmail,
     OutboundSms,
     Outcome,
     PipeliningConnection,
+    Transport,
     Untaken,
     wait_only,
 )
@@ -152,15 +156,44 @@ MIN_SECONDS = 0.0005
 MIN_STEP = 0.02
 
 
+class Limits(NamedTuple):
+    """What all processes that send may use of a transport together; None is no limit."""
+
+    connections: int | None = None
+    binds: int | None = None
+    """Binds to an SMPP gateway, of which a process has one at most."""
+    rate: float | None = None
+    """Messages per second."""
+
+
+def binds_of(transport: Transport[Any]) -> int | None:
+    """How many binds all processes may have together; None is no limit."""
+    return transport.binds if isinstance(transport, BindingTransport) else None
+
+
+def share_binds(transport: Transport[Any], share: SenderShare) -> None:
+    """Makes the transport keep its bind only while it is among this process's share."""
+    if isinstance(transport, BindingTransport) and (binds := transport.binds) is not None:
+        transport.bind_while(lambda: share.connections(binds) > 0)
+
+
 class TransportPool:
-    """The connections of a sender worker to a transport. `rate` is in messages per second, of all workers together."""
+    """The connections of a sender worker to a transport: at most `connections`, and its share of what all processes may
+    use together."""
 
     def __init__(
-        self, name: str, make_slot: Callable[[], ConnectionSlot], connections: int, rate: float | None = None
+        self,
+        name: str,
+        make_slot: Callable[[], ConnectionSlot],
+        connections: int,
+        share: SenderShare,
+        limits: Limits,
     ) -> None:
         self.name = name
-        self.connections = connections
-        self.rate = rate
+        self.rate = limits.rate
+        self._share = share
+        self._limits = limits
+        self._most = connections
         self.executor = ThreadPoolExecutor(connections, thread_name_prefix="send")
         self.availability = Availability(f"transport {name}")
         self.turns = Turns()
@@ -173,11 +206,27 @@ class TransportPool:
         TRANSPORT_SLOTS.add_source(self.slots_measured)
         TRANSPORT_SET_ASIDE.add_source(self.set_aside_measured)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether this process has only a share of its connections or binds."""
+        return self._limits.connections is not None or self._limits.binds is not None
+
+    @property
+    def connections(self) -> int:
+        """How many connections this process may use now."""
+        total = self._limits.connections
+        return self._most if total is None else min(self._most, self._share.connections(total))
+
+    def sends(self, message_type: str) -> bool:
+        """Whether this process may send messages of that type now: otherwise others have all connections or binds."""
+        binds = self._limits.binds if message_type == "sms" else None
+        return self.connections > 0 and (binds is None or self._share.connections(binds) > 0)
+
     def slots_measured(self) -> Measurement:
         """For the gauge of connections."""
         if self._is_closed:
             return {}
-        return {(self.name, "in_use"): self.connections - self._slots.qsize(), (self.name, "all"): self.connections}
+        return {(self.name, "in_use"): self._most - self._slots.qsize(), (self.name, "all"): self.connections}
 
     def set_aside_measured(self) -> Measurement:
         """For the gauge of transports that this process sends nothing to now."""
@@ -193,6 +242,18 @@ class TransportPool:
             slot.close()
             raise
         finally:
+            if self._most - self._slots.qsize() > self.connections:
+                slot.close()
+            self._slots.put(slot)
+
+    def close_others(self) -> None:
+        """Closes the connections that this process may not use now; called between two drains."""
+        if not self.is_shared:
+            return
+        slots = [self._slots.get() for _ in range(self._most)]
+        for slot in slots[self.connections :]:
+            slot.close()
+        for slot in reversed(slots):
             self._slots.put(slot)
 
     @property
@@ -203,7 +264,7 @@ class TransportPool:
     @property
     def step(self) -> float:
         """Seconds between two turns of an account."""
-        return max(MIN_STEP, self.seconds / self.connections, 1 / self.rate if self.rate else 0.0)
+        return max(MIN_STEP, self.seconds / (self.connections or 1), 1 / self.rate if self.rate else 0.0)
 
     def report(self, result: DeliveryResult | None) -> None:
         """Records the answer to a message of a route; None if nothing was sent after all."""
@@ -216,5 +277,5 @@ class TransportPool:
         """Closes threads and connections; waits for messages in flight."""
         self._is_closed = True
         self.executor.shutdown()
-        for _ in range(self.connections):
+        for _ in range(self._most):
             self._slots.get().close()

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from redis import Redis
-
 from app.clock import uptime
 from app.infrastructure.metrics import TRANSPORT_FAILOVERS
+from app.infrastructure.shared_rates import SharedRates
 from app.recipients.states import WaitReason
 from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.delivery.claim import LEASE
 from app.sends.delivery.connections import ConnectionSlot, TransportPool
-from app.sends.delivery.limits import allowed_now
 from app.sends.delivery.postponed import deferral
 from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
 from app.sends.delivery.router import PassedMessage
@@ -312,9 +310,9 @@ NO_TRANSPORT_DEFERRAL = deferral(WaitReason.NO_TRANSPORT)
 class Dispatchers:
     """The dispatchers of all transports, used by the drain as one."""
 
-    def __init__(self, sender_worker: SenderWorker, redis: Redis) -> None:
+    def __init__(self, sender_worker: SenderWorker, rates: SharedRates) -> None:
         self._sender_worker = sender_worker
-        self._redis = redis
+        self._rates = rates
         self._answers = Answers()
         self._default = Dispatcher(sender_worker, answers=self._answers)
         self._all: dict[TransportPool, Dispatcher] = {sender_worker.pool: self._default}
@@ -341,7 +339,7 @@ class Dispatchers:
     def enqueue(self, recipients: Iterable[ClaimedRecipient]) -> None:
         """Queues recipients, each for the first available transport of its route."""
         if self._sender_worker.router.is_empty:
-            self._default.enqueue(recipients)
+            self._enqueue(self._sender_worker.pool, [*recipients])
             return
         by_pool: dict[TransportPool, list[ClaimedRecipient]] = defaultdict(list)
         for recipient in recipients:
@@ -408,15 +406,22 @@ class Dispatchers:
 
     def _enqueue(self, pool: TransportPool, recipients: Sequence[ClaimedRecipient], *, room: int | None = None) -> None:
         """Queues as many as there is room for and the rate allows; the others get their turn."""
+        if pool.is_shared:
+            recipients = self._postpone_others(pool, recipients)
         if pool is self._sender_worker.pool:
             self._default.enqueue(recipients)
             return
         count = len(recipients) if room is None else max(0, min(room, len(recipients)))
         if pool.rate and count:
-            count = allowed_now(self._redis, f"tms:transport:{pool.name}", pool.rate, count)
+            count = self._rates.take(f"tms:transport:{pool.name}", pool.rate, count).allowed
         if count:
             self._of(pool).enqueue(recipients[:count])
         self._postpone(pool, recipients[count:])
+
+    def _postpone_others(self, pool: TransportPool, recipients: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
+        """Gives a turn to those that other processes are to send, and returns the rest."""
+        self._postpone(pool, [recipient for recipient in recipients if not pool.sends(recipient.type)])
+        return [recipient for recipient in recipients if pool.sends(recipient.type)]
 
     def _postpone(self, pool: TransportPool, recipients: Sequence[ClaimedRecipient]) -> None:
         count_deferred(recipients, WaitReason.TRANSPORT)

@@ -204,7 +204,7 @@ class Drain:
     def __init__(self, services: Services, sender_worker: SenderWorker) -> None:
         self._services = services
         self._sender_worker = sender_worker
-        self._dispatcher = Dispatchers(sender_worker, services.redis)
+        self._dispatcher = Dispatchers(sender_worker, services.rates)
         self.has_claimed = False
         self._pending = PendingOutcomes(services.database, sender_worker.name, RetryRules.of(services.settings))
         self._end = time.monotonic() + TIME_SLICE
@@ -318,7 +318,7 @@ class Drain:
         batch_size, queued = self._sender_worker.batch_size, self._dispatcher.queued()
         if queued > batch_size.size // 4 or not self._sender_worker.has_journal():
             return
-        free = self._sender_worker.connections - (len(self._dispatcher) - queued)
+        free = self._sender_worker.pool.connections - (len(self._dispatcher) - queued)
         claimed = self._claim(max(batch_size.size, free))
         if claimed:
             self.has_claimed = True

@@ -27,7 +27,7 @@ from app.recipients.row import add_steps, step_row
 from app.recipients.states import POSTPONEMENTS, RecipientState, WaitReason
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import SENDING, postpone
-from app.sends.delivery.limits import RenderedRows, beyond_quota, load_rendered, turns
+from app.sends.delivery.limits import RenderedRows, beyond_quota, load_rendered
 from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
 from app.sends.delivery.router import Router
 from app.sends.delivery.sizes import SizeLimits
@@ -401,7 +401,9 @@ def _beyond_rate(circumstances: Circumstances, recipients: Sequence[ClaimedRecip
             by_sender[sender_key(recipient)].append(recipient.id)
     due_times: dict[int, datetime] = {}
     for sender, ids in by_sender.items():
-        due_times |= turns(circumstances.services.redis, sender, rates[sender], ids)
+        grant = circumstances.services.rates.take(f"tms:sender:{sender[0]}:{sender[1]}", rates[sender], len(ids))
+        first, step = now() + timedelta(seconds=grant.wait), timedelta(seconds=grant.step)
+        due_times |= {recipient_id: first + number * step for number, recipient_id in enumerate(ids[grant.allowed :])}
     return due_times
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
+from app.infrastructure.sender_share import SenderShare
 from app.recipients.redaction import Redaction
 from app.routing.table import (
     DEFAULT_TRANSPORT,
@@ -24,7 +25,15 @@ from app.routing.table import (
     load_table,
 )
 from app.secret_keys import SecretUnreadable, decrypt
-from app.sends.delivery.connections import ConnectionSlot, NoConnection, TransportPool, id_at
+from app.sends.delivery.connections import (
+    ConnectionSlot,
+    Limits,
+    NoConnection,
+    TransportPool,
+    binds_of,
+    id_at,
+    share_binds,
+)
 from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
 from app.settings import Settings
 from app.transports.base import DeliveryResult, Transport, TransportUrlError, Untaken
@@ -43,8 +52,9 @@ class Router:
     """The pools of the transports in use. Each sender worker has a router, which its drain and the threads of its pools
     use."""
 
-    def __init__(self, settings: Settings, default: TransportPool) -> None:
+    def __init__(self, settings: Settings, share: SenderShare, default: TransportPool) -> None:
         self._settings = settings
+        self._share = share
         self._table = RoutingTable()
         self._pools = {DEFAULT_TRANSPORT: default}
         self._used: dict[str, NamedTransport] = {}
@@ -99,6 +109,8 @@ class Router:
         unused, self._unused = self._unused, []
         for pool in unused:
             pool.close()
+        for pool in self._pools.values():
+            pool.close_others()
         used = {(transport.name, transport.url) for transport in self._used.values()}
         for key in self._transports.keys() - used:
             _end(self._transports.pop(key)[0])
@@ -141,7 +153,8 @@ class Router:
             return ConnectionSlot(email, sms, transport=named.name, redaction=redaction)
 
         connections = named.connections or self._settings.send_connections
-        return TransportPool(named.name, make_slot, connections, named.messages_per_second)
+        limits = Limits(named.connections, binds_of(transport), named.messages_per_second)
+        return TransportPool(named.name, make_slot, connections, self._share, limits)
 
     def _make(self, named: NamedTransport) -> tuple[Transport[Any], Redaction]:
         """The transport, which is created once for each URL, and the redaction of its replies."""
@@ -154,6 +167,7 @@ class Router:
                 self._settings
             )
         redaction = Redaction.of(self._settings, *relay_urls(url))
+        share_binds(transport, self._share)
         if self._handler and isinstance(transport, ReceivingTransport):
             transport.listen(_with_transport(self._handler, named.name, redaction))
         return transport, redaction

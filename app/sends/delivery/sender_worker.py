@@ -26,7 +26,16 @@ from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT_TRANSPORT
-from app.sends.delivery.connections import ConnectionSlot, TransportPool, id_at, send_copy, send_over
+from app.sends.delivery.connections import (
+    ConnectionSlot,
+    Limits,
+    TransportPool,
+    binds_of,
+    id_at,
+    send_copy,
+    send_over,
+    share_binds,
+)
 from app.sends.delivery.message import MessageBuilder, deferred_by_fault
 from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
 from app.sends.delivery.router import PassedMessage, Router
@@ -205,11 +214,14 @@ class SenderWorker:
         self._redaction = Redaction.of(settings)
         self.sms = sms
         self.capture = capture
-        self.connections = settings.send_connections
         self.pool = TransportPool(
-            DEFAULT_TRANSPORT, lambda: ConnectionSlot(email.connect(), sms.connect()), settings.send_connections
+            DEFAULT_TRANSPORT,
+            lambda: ConnectionSlot(email.connect(), sms.connect()),
+            settings.send_connections,
+            services.sender_share,
+            Limits(settings.relay_connections, binds_of(sms)),
         )
-        self.router = Router(settings, self.pool)
+        self.router = Router(settings, services.sender_share, self.pool)
         self.name = new_process_name()
         self.mirror: Mirror | None = None
         """None for SQLite: its database is lost with the journal."""
@@ -392,6 +404,7 @@ def sender_worker_of(services: Services, handler: IncomingHandler | None = None)
     with _lock:
         if services not in _sender_workers:
             sms = sms_transport(services.settings.sms_transport_url)
+            share_binds(sms, services.sender_share)
             sender_worker = SenderWorker(services, sms, capture_in(services.database))
             _sender_workers[services] = sender_worker
             if handler:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from smpplib import consts
@@ -39,12 +40,17 @@ class SmppTransport:
     """The gateway; all connections share one bind."""
 
     def __init__(self, settings: SmppSettings) -> None:
+        self.binds = settings.binds
         self._bind = Bind(settings)
         self._lock = threading.Lock()
         self._resume = 0.0
 
     def connect(self) -> SmppTransport:
         return self
+
+    def bind_while(self, is_allowed: Callable[[], bool]) -> None:
+        """Keeps the bind only while this process may have one. Called before the bind is used."""
+        self._bind.is_allowed = is_allowed
 
     def listen(self, handler: IncomingHandler) -> None:
         """Binds now, and calls `handler` for receipts and replies, in a separate thread."""

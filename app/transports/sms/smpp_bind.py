@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from smpplib import consts, smpp
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 FIRST_RECONNECT_DELAY, MAX_RECONNECT_DELAY = 1.0, 30.0
 POLL_INTERVAL = 0.2
 """Seconds after which the reading thread checks the clock."""
+LEAVING_SECONDS = 5.0
+"""Seconds for which a bind is kept that this process may not have any more: it still sends what was handed to it."""
 RETRY_LATER = int(consts.SMPP_ESME_RX_T_APPN)
 REFUSED_STATUS = int(consts.SMPP_ESME_RX_P_APPN)
 DELIVER_SM = 0x05
@@ -52,6 +55,8 @@ class Bind:
     """The bind and its two threads, which start at the first use."""
 
     def __init__(self, settings: SmppSettings) -> None:
+        self.is_allowed: Callable[[], bool] = lambda: True
+        """Whether this process may have a bind now."""
         self._settings = settings
         self._context = tls_context(settings)
         self._handler: IncomingHandler | None = None
@@ -125,12 +130,16 @@ class Bind:
     def _keep_bound(self) -> None:
         pause = FIRST_RECONNECT_DELAY
         while not self._closing.is_set():
+            if not self.is_allowed():
+                self._set(None, "")
+                self._closing.wait(POLL_INTERVAL)
+                continue
             client = SmppClient(self._settings, self._sequence, self._context)
             try:
                 self._connect(client)
                 pause = FIRST_RECONNECT_DELAY
                 self._read(client)
-                self._disconnect(client, "the gateway has ended the bind")
+                self._disconnect(client, "the bind has ended")
             except CONNECTION_ERRORS as error:
                 self._disconnect(client, error_text(error))
             except Exception as error:
@@ -168,16 +177,22 @@ class Bind:
             logger.warning("no bind to %s: %s", self._settings.name, why)
 
     def _read(self, client: Any) -> None:
-        """Reads until the bind is closed; raises one of `CONNECTION_ERRORS` when the connection is lost."""
-        last_read = last_enquiry = time.monotonic()
+        """Reads until the bind is closed, or this process may not have it any more. Raises one of `CONNECTION_ERRORS`
+        when the connection is lost."""
+        last_read = last_enquiry = last_allowed = time.monotonic()
         while True:
             readable = client.is_readable(POLL_INTERVAL)
             moment = time.monotonic()
+            if self.is_allowed():
+                last_allowed = moment
             if readable:
                 last_read = moment
                 if not self._dispatch(client):
                     return
             elif self._closing.is_set():
+                return
+            elif moment - last_allowed > LEAVING_SECONDS and not self._pending:
+                self._send(client, smpp.make_pdu("unbind", client=client))
                 return
             elif moment - last_read > self._settings.enquire + self._settings.timeout:
                 raise ConnectionLost("the gateway is silent")

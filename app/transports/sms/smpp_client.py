@@ -171,6 +171,9 @@ class PendingResponses:
         self._lock = threading.Lock()
         self._queues: dict[int, queue.SimpleQueue[Any]] = {}
 
+    def __len__(self) -> int:
+        return len(self._queues)
+
     def expect(self, sequence: int) -> queue.SimpleQueue[Any]:
         """The queue that will receive the response; called before the request is sent."""
         responses: queue.SimpleQueue[Any] = queue.SimpleQueue()

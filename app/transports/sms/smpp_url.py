@@ -11,7 +11,7 @@ from app.transports.base import TransportUrlError
 
 PORT, TLS_PORT = 2775, 3550
 BINDS = ("transceiver", "transmitter")
-OPTIONS = ("bind", "window", "system_type", "timeout", "enquire", "tls")
+OPTIONS = ("bind", "binds", "window", "system_type", "timeout", "enquire", "tls")
 
 
 class Tls(enum.Enum):
@@ -28,8 +28,9 @@ class Tls(enum.Enum):
 class SmppSettings:
     """One gateway and its options.
 
-    `window` is the number of messages that may wait for their response; `timeout` is the seconds for each response, and
-    `enquire` the idle seconds after which an `enquire_link` is sent.
+    `binds` is the number of binds that all processes may have together, None for no limit; `window` is the number of
+    messages that may wait for their response; `timeout` is the seconds for each response, and `enquire` the idle
+    seconds after which an `enquire_link` is sent.
     """
 
     host: str
@@ -38,6 +39,7 @@ class SmppSettings:
     user: str
     password: str = field(repr=False)
     bind: str
+    binds: int | None
     window: int
     system_type: str
     timeout: float
@@ -69,6 +71,7 @@ def parse_smpp_url(url: str) -> SmppSettings:
         user=user,
         password=password,
         bind=bind,
+        binds=urls.number(parts, "binds", options["binds"], (1, 1000)) if "binds" in options else None,
         window=urls.number(parts, "window", options.get("window", "10"), (1, 1000)),
         system_type=options.get("system_type", "")[:12],
         timeout=urls.number(parts, "timeout", options.get("timeout", "10"), (0.1, 600.0)),

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from app.clock import now, this_second
 from app.db.models import SmsSender
-from app.infrastructure.redis_client import connect_redis
+from app.infrastructure.shared_rates import Bucket, reserve, reserve_in_redis
 from app.sends.delivery.drain import drain
-from app.sends.delivery.limits import Bucket, _reserve, reserve
-from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed
 from tests.support.rows import Rows
@@ -77,8 +74,8 @@ def test_workers_that_count_at_the_same_moment_count_each_message_once(services:
     key, step = f"tms:sender:test:{new_mobile()}", 1000.0
     began = now().timestamp()
     with ThreadPoolExecutor(4) as pool:
-        counted = list(pool.map(lambda _: _reserve(services.redis, key, 1 / step, 10), range(40)))
-    assert sorted(allowed for allowed, _ in counted) == [0] * 39 + [1]
+        counted = list(pool.map(lambda _: reserve_in_redis(services.redis, key, 1 / step, 10), range(40)))
+    assert sorted(grant.allowed for grant in counted) == [0] * 39 + [1]
     assert round((float(services.redis.hget(key, "turn") or 0) - began) / step) == 399
 
 
@@ -86,11 +83,3 @@ def test_a_sender_with_a_high_rate_is_not_delayed(rows: Rows, worker: Services) 
     ids = send(rows, add_sender(rows, 100), 50)
     drain(worker)
     assert set(rows.states(ids)) == {"sent"}
-
-
-def test_without_redis_there_is_no_rate_limit(rows: Rows, worker: Services) -> None:
-    lonely = replace(worker, redis=connect_redis("redis://127.0.0.1:1"))
-    ids = send(rows, add_sender(rows, 0.01), 3)
-    drain(lonely)
-    close_sender_worker(lonely)
-    assert rows.states(ids) == ["sent"] * 3
