@@ -23,7 +23,7 @@ EXPIRE_AFTER = 86_400
 """Seconds after which the bucket of an idle sender is deleted."""
 MAX_TRIES = 50
 """Maximum of attempts to reserve while other processes change the bucket."""
-MAX_OWN_BUCKETS = 10_000
+MAX_BUCKETS = 10_000
 
 
 class Bucket(NamedTuple):
@@ -65,7 +65,7 @@ class SharedRates:
         self._redis = redis
         self._breaker = breaker
         self._share = share
-        self._own: dict[str, Bucket] = {}
+        self._buckets: dict[str, Bucket] = {}
         """Buckets for the time without Redis, by the monotonic clock."""
         self._lock = threading.Lock()
 
@@ -78,15 +78,15 @@ class SharedRates:
                 self._breaker.open()
                 text = "each process keeps its share of %s: Redis does not answer"
                 logger.warning(text, key, extra={"error": str(error)})
-        return self._take_own(key, self._share.rate(rate), count)
+        return self._take_alone(key, self._share.rate(rate), count)
 
-    def _take_own(self, key: str, rate: float, count: int) -> Grant:
+    def _take_alone(self, key: str, rate: float, count: int) -> Grant:
         clock = time.monotonic()
         with self._lock:
-            if key not in self._own and len(self._own) >= MAX_OWN_BUCKETS:
-                self._own.clear()
-            before = self._own.get(key) or empty_bucket(rate, clock)
-            self._own[key], allowed = reserve(before, rate, count, clock)
+            if key not in self._buckets and len(self._buckets) >= MAX_BUCKETS:
+                self._buckets.clear()
+            before = self._buckets.get(key) or empty_bucket(rate, clock)
+            self._buckets[key], allowed = reserve(before, rate, count, clock)
         return Grant(allowed, max(before.turn, clock) + 1 / rate - clock, 1 / rate)
 
 

@@ -207,7 +207,14 @@ def clock_wrong(stage: ClusterStage, _chance: random.Random) -> None:
     _set_clock(stage, 0)
 
 
-@fault("upgrade", "0 refused", verdict.fails_never)
+def _start_fewer(stage: ClusterStage) -> None:
+    """One worker for all queues on each sender host: each process starts twice, which takes the machine its time."""
+    for host in SENDER_HOSTS:
+        stage.hosts[host] = [("jobs.worker",), ("jobs.schedule",)]
+    stage.workers = len(SENDER_HOSTS) * 2
+
+
+@fault("upgrade", "0 refused", verdict.fails_never, prepare=_start_fewer, slowly=6.0)
 def upgrade(stage: ClusterStage, _chance: random.Random) -> None:
     """An upgrade to a release with migrations of both phases, by the commands of docs/upgrade.md, host by host."""
     code = copy_code(stage.folder)

@@ -35,6 +35,7 @@ MAY_READ_A_STOPWATCH = {
     "tests/restore/test_secret_rotation.py": "it passes the clock on",
     "tests/jobs/test_figures.py": "it passes the clock on",
     "tests/rolling/__main__.py": "it prints how long an upgrade has taken",
+    "tests/server/test_repeated_requests.py": "a moment since when a request has waited, which the code compares",
     "tests/server/test_held_bytes.py": "it compares how long requests take before and during a flood",
     "tests/support/clocks.py": "it passes the clock on",
     "tests/support/installed.py": "it reports how long an installation has taken",
