@@ -416,7 +416,7 @@ class Settings:
         parse_some_seconds,
     )
     queue_seconds: float = _setting(
-        5.0,
+        6.0,
         "seconds for which a request waits for a free thread before it is refused with `service_unavailable`",
         parse_some_seconds,
     )

@@ -68,10 +68,17 @@ class MailTimes:
     def row(self, processes: int) -> Row:
         """The medians in microseconds; `ours` is the sum without the sink, which stands for other machines."""
         usual = {part: time * 1e6 for part, time in medians(self._rounds[processes]).items()}
-        total = sum(time for part, time in usual.items() if part != SINK)
         listed = ", ".join(f"{part} {time:.0f}" for part, time in usual.items())
-        ending = "" if processes == 1 else "es"
+        total, ending = _total(usual), ""
+        if processes > 1:
+            ending = "es"
+            listed += f"; {total / _total(medians(self._rounds[1])) / 1e6:.2f} times that of 1 process"
         return Row(f"E. processor time of a mail, {processes} process{ending}", "us", total, detail=listed)
+
+
+def _total(times: Mapping[str, float]) -> float:
+    """The sum of all parts of an installation."""
+    return sum(time for part, time in times.items() if part != SINK)
 
 
 def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -133,6 +133,8 @@ class DatabaseCircuitBreaker:
         self.is_open = False
         self.failing_since: float | None = None
         """When the first request failed that no successful statement has followed, on the monotonic clock."""
+        self.failed_at = -math.inf
+        """When something failed last, if only for taking too long."""
         self._lock = threading.Lock()
         self._next_probe = 0.0
 
@@ -150,7 +152,7 @@ class DatabaseCircuitBreaker:
     def note_failure(self, waited: float = 0.0) -> float:
         """The database has failed a request, which began to wait so many seconds ago. Returns for how many seconds it
         has been failing."""
-        moment = time.monotonic()
+        self.failed_at = moment = time.monotonic()
         with self._lock:
             if self.failing_since is None:
                 self.failing_since = moment - waited
@@ -370,6 +372,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         return current().statement_limit()
 
     def _give_up(self, gen: PQGen[Any], seconds: float) -> NoReturn:
+        self.circuit_breaker.failed_at = time.monotonic()
         if self._ending != "commit" and not self.is_new and self._is_cancelled():
             try:
                 super().wait(gen, timeout=CANCEL_SECONDS)

@@ -183,6 +183,10 @@ class Database:
         """The database has failed a request. Returns for how many seconds it has been failing in this process."""
         return self._circuit_breaker.note_failure()
 
+    def has_failed_within(self, seconds: float) -> bool:
+        """Whether the database has failed this process in the last so many seconds."""
+        return time.monotonic() - self._circuit_breaker.failed_at < seconds
+
     def read(self) -> ReadSession:
         """A session for selects. On PostgreSQL each select sees what is committed by then."""
         return ReadSession(self.engine, self._circuit_breaker, self._digests)

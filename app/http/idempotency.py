@@ -301,8 +301,12 @@ def _claim_or_replay(
         )
     if row is not None and row.status is not None:
         return _replay(row)
-    if not _is_local(row) and waits_for_another_request():
-        return Response()  # to nobody: the server repeats the request
+    if not _is_local(row):
+        if waits_for_another_request():
+            return Response()  # to nobody: the server repeats the request
+        if services().database.has_failed_within(LEASE.total_seconds()):
+            detail = f"Nobody knows yet whether the first request with this {HEADER} has ended: the database was away."
+            raise ServiceError("service_unavailable", detail=detail)
     detail = f"The first request with this {HEADER} is still in progress."
     raise ServiceError("conflict", detail=detail, retry_after=_retry_after(row))
 

@@ -15,6 +15,9 @@ from bench.options import Options
 from bench.stack import api, stack
 from bench.turns import Goal, Row, in_turns
 
+SEVERAL = (2, 4)
+"""Numbers of sending processes."""
+
 
 def run(options: Options) -> list[Row]:
     """The rows of E and E2."""
@@ -28,9 +31,10 @@ def run(options: Options) -> list[Row]:
             rows = [_delivery_row(options, delivery, count)]
             if options.postgresql:
                 rows.append(_promised(options, delivery, count))
-            times = [delivery.times.row(1)]
-            rows += [_small(options, delivery, count // 4), _two(options, delivery, count)]
-            rows += [*times, delivery.times.row(2)]
+            times = [delivery.times.row(1)]  # without the rounds below, in which others are suspended beside it
+            several = [_several(options, delivery, count, processes) for processes in SEVERAL]
+            rows += [_small(options, delivery, count // 4), *several]
+            rows += [*times, *(delivery.times.row(processes) for processes in SEVERAL)]
         with without_keys(parts, "ed25519"):
             return [*rows, _signed(options, delivery, count // 2)]
 
@@ -64,12 +68,11 @@ def _small(options: Options, delivery: Delivery, count: int) -> Row:
         return in_turns("E. the same, a send each", "mails/s", Goal(), options.rounds, ours=ours)
 
 
-def _two(options: Options, delivery: Delivery, count: int) -> Row:
-    """Two processes; `floor` is our own single process."""
-    with delivery.ours(count, processes=2) as two_processes, delivery.ours(count) as one_process:
-        return in_turns(
-            "E. deliver, 2 processes", "mails/s", Goal(1.6), options.rounds, ours=two_processes, floor=one_process
-        )
+def _several(options: Options, delivery: Delivery, count: int, processes: int) -> Row:
+    """Several processes; `floor` is our own single process. More of them than cores show what they cost each other."""
+    name, goal = f"E. deliver, {processes} processes", Goal(1.6) if processes == 2 else Goal()
+    with delivery.ours(count, processes=processes) as together, delivery.ours(count) as alone:
+        return in_turns(name, "mails/s", goal, options.rounds, ours=together, floor=alone)
 
 
 def _signed(options: Options, delivery: Delivery, count: int) -> Row:

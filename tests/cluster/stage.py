@@ -51,7 +51,9 @@ class ClusterStage(Stage):
         super().__init__(folder, None, urls, settings, seed=seed, setup=Setup())
         self.engines = engines
         self.network = engines.network
-        self.hosts = {host: [WEB] if host in API_HOSTS else list(BACKGROUND) for host in hosts}
+        self.hosts: dict[str, Sequence[tuple[str, ...]]] = {
+            host: [WEB] if host in API_HOSTS else BACKGROUND for host in hosts
+        }
         self.workers = sum(len(programs) for host, programs in self.hosts.items() if host not in API_HOSTS)
         self.host_settings: dict[str, dict[str, str]] = {host: {} for host in hosts}
         """Host -> settings besides those of all."""

@@ -8,6 +8,7 @@ from app.http.errors import OUTCOME_UNKNOWN
 from tests.chaos.check import Result
 from tests.chaos.record import Mail, Request, RoundRecord
 from tests.cluster import verdict
+from tests.cluster.faults import FAULTS
 from tests.cluster.verdict import Judge, Span
 
 SPAN = Span(struck=100.0, healed=120.0)
@@ -46,6 +47,13 @@ HELD_UP = request(99.9, 107.0, 202)
 def test_each_judge_finds_its_miss_and_passes_what_is_sound(judge: Judge, sound: list[Request], miss: Request) -> None:
     assert judge(RoundRecord([BEFORE, *sound, AFTER]), SPAN) == []
     assert len(judge(RoundRecord([BEFORE, *sound, miss, AFTER]), SPAN)) == 1
+
+
+def test_each_judge_of_a_fault_has_a_name_of_its_own() -> None:
+    """Results are kept by these names: one of two with the same name would not count."""
+    for fault in FAULTS.values():
+        names = [judge.__name__ for judge in fault.judges]
+        assert len(names) == len(set(names)), fault.name
 
 
 @pytest.mark.parametrize(("seconds", "missed"), [(0.5, 0), (1.5, 1)])

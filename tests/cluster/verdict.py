@@ -99,6 +99,7 @@ def refuses_at_most(seconds: float) -> Judge:
         refusing = figures(seen, Result(), span).refusing
         return [f"{refusing:.1f} s of 503, more than {seconds:g}"] if refusing > seconds else []
 
+    judge.__name__ = refuses_at_most.__name__
     return judge
 
 
@@ -109,6 +110,7 @@ def answers_within(seconds: float) -> Judge:
         late = [request for request in seen.requests if request.ended - request.began > seconds]
         return _told(f"answers took longer than {seconds:g} s", late)
 
+    judge.__name__ = answers_within.__name__
     return judge
 
 

@@ -208,6 +208,9 @@ def test_a_request_waits_for_one_of_another_machine_with_its_idempotency_key(sen
     answer = post(sends, body, later, **key)
     assert (answer.status_code, is_waiting(later)) == (409, False)
     assert 0 < int(answer.headers["Retry-After"]) <= LEASE.total_seconds()
+    sends.tenant.services.database.note_failure()
+    later.budget = WaitBudget(LONGEST_PAUSE / 2, total=True)
+    assert post(sends, body, later, **key).status_code == 503  # the other machine may have been unable to release it
 
 
 def is_waiting(attempts: Attempts) -> bool:
