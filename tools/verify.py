@@ -48,6 +48,8 @@ class Suite:
 SERVICE = ("app", "blueprints", "schemas", "jobs", "wsgi.py", "gunicorn.conf.py", "pyproject.toml", "requirements.lock")
 SUPPORT = ("Makefile", "tools", "tests/support", "requirements/dev.lock")
 WITH_POSTGRES = f".venv/bin/python -m tests.support.with_postgres ACCEPTANCE_DATABASE_URL {ACCEPTANCE}"
+POOLED = f".venv/bin/python -m tests.support.with_postgres --pgbouncer ACCEPTANCE_DATABASE_URL {ACCEPTANCE}"
+ON_CLUSTER = f".venv/bin/python -m tests.cluster --acceptance {ACCEPTANCE}"
 PROCESSES = tuple(f"tests/{name}" for name in ("e2e", "server", "processes", "restore", "migrations", "docs"))
 """What `make e2e` runs."""
 SUITES = (
@@ -57,6 +59,8 @@ SUITES = (
     Suite("e2e", "make e2e", ("docs", "README.md", *PROCESSES), short="make e2e"),
     Suite("acceptance on SQLite", ACCEPTANCE, short=ACCEPTANCE, program=ACCEPTANCE),
     Suite("acceptance on PostgreSQL", WITH_POSTGRES, short=WITH_POSTGRES, program=ACCEPTANCE),
+    Suite("acceptance behind PgBouncer", POOLED, packages="interop-packages", program=ACCEPTANCE),
+    Suite("acceptance on a cluster", ON_CLUSTER, packages="cluster-packages", program=ACCEPTANCE),
     Suite("openapi", "make openapi", ("docs/released", "tests/openapi"), short="make openapi", program="npm"),
     Suite("clients", "make clients", ("clients", "examples", "tests/clients"), short="make clients"),
     Suite("site", "make site", ("docs", "requirements/site.lock")),

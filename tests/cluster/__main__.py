@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.cluster.round import Outcome, Plan, run
 from tests.cluster.stage import API_HOSTS, SENDER_HOSTS
 from tests.cluster.verdict import HEAD, accepts_nothing
 from tests.support.chosen import chosen_names
+from tests.support.servers import scratch_database
 
 SHORT = ("switchover", "primary-cut")
 BROKEN = {
@@ -42,6 +44,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--broken", action="store_true", help="run builds that are broken on purpose; each must be detected"
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="folder for the logs of failed rounds")
+    parser.add_argument(
+        "--acceptance",
+        metavar="COMMAND",
+        help="run it beside a HAProxy that leads to the primary, with a new database in ACCEPTANCE_DATABASE_URL",
+    )
     parser.add_argument("--list", action="store_true", help="name the faults with what must be reached")
     options = parser.parse_args(arguments)
     all_names = BROKEN if options.broken else FAULTS
@@ -66,7 +73,19 @@ def main() -> int:
     return network.enter("tests.cluster", sys.argv[1:])
 
 
+def _accept(command: str) -> int:
+    """The exit status of the command on an application host."""
+    engines = _engines(Path(os.environ[network.INSIDE]), ALL)
+    host = API_HOSTS[0]
+    engines.start_postgresql_balancer(host)
+    with scratch_database(engines.server_url()) as url:
+        words = engines.network.command(host, ["env", f"ACCEPTANCE_DATABASE_URL={engines.balanced_url(url)}", command])
+        return subprocess.run(words, check=False).returncode
+
+
 def _run(options: argparse.Namespace) -> int:
+    if options.acceptance:
+        return _accept(options.acceptance)
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}", flush=True)
     hosts = FEW if options.short else ALL

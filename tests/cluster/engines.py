@@ -121,6 +121,11 @@ class Engines:
         """HAProxy beside an application host, which leads to the primary."""
         self._begin(host, "haproxy", ["haproxy", "-W", "-f", self._configured(host, "postgresql.cfg")])
 
+    def balanced_url(self, database_url: str) -> str:
+        """The URL of the database that leads through the HAProxy beside."""
+        name = database_url.partition("?")[0].rpartition("/")[2]
+        return f"postgresql://tms:{PASSWORD}@127.0.0.1:5432/{name}"
+
     # ------------------------------------------------------------------------------------------ what there is
 
     def members(self) -> dict[str, dict[str, Any]]:

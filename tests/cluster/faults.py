@@ -226,6 +226,7 @@ def upgrade(stage: ClusterStage, _chance: random.Random) -> None:
         if told.count("runs the installed code") != len(programs):
             stage.complaints.append(f"on {host} not all processes were reloaded: {told}")
     stage.run_command("db", "upgrade", "--contract")
+    stage.know_next_release()
 
 
 # ------------------------------------------------------------------------------------------ etcd

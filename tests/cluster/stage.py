@@ -12,10 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.chaos.stage import START_WITHIN, Setup, Stage, hooked
-from tests.cluster.engines import BALANCER, PASSWORD, Engines
+from tests.cluster.engines import BALANCER, Engines
 from tests.cluster.network import PEERS
 from tests.support.launched import ROOT
+from tests.support.next_release import forget_release, install_next_release
 from tests.support.servers import PATIENCE, scratch_database, wait_until
 
 WEB = ("gunicorn", "wsgi:application")
@@ -59,6 +62,7 @@ class ClusterStage(Stage):
         """Host -> settings besides those of all."""
         self._code = folder / "current"
         self.install(ROOT)
+        self._patch = pytest.MonkeyPatch()
         self._processes: dict[str, list[subprocess.Popen[bytes]]] = {}
         self.struck = self.healed = 0.0
         """The moments between which the fault lasts."""
@@ -71,8 +75,7 @@ class ClusterStage(Stage):
         """Each host gets a HAProxy of its own, which leads to the primary."""
         for host in self.hosts:
             self.engines.start_postgresql_balancer(host)
-            name = self._urls["DATABASE_URL"].partition("?")[0].rpartition("/")[2]
-            self.host_settings[host]["DATABASE_URL"] = f"postgresql://tms:{PASSWORD}@127.0.0.1:5432/{name}"
+            self.host_settings[host]["DATABASE_URL"] = self.engines.balanced_url(self._urls["DATABASE_URL"])
 
     # ------------------------------------------------------------------------------------------ the service
 
@@ -81,6 +84,10 @@ class ClusterStage(Stage):
         fresh = self.folder / "fresh"
         fresh.symlink_to(code)
         fresh.rename(self._code)
+
+    def know_next_release(self) -> None:
+        """Lets the suite itself read the figures of a database that has been upgraded."""
+        install_next_release(self.folder, self._patch)
 
     def start_service(self) -> None:
         """Makes the database and starts all hosts; returns when the API answers."""
@@ -149,6 +156,8 @@ class ClusterStage(Stage):
     def clear(self) -> None:
         for host in list(self._processes):
             self.lose(host)
+        self._patch.undo()
+        forget_release()
         super().clear()
 
 
