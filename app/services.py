@@ -10,6 +10,7 @@ from redis import Redis
 
 from app.audit.audited import notice_changes
 from app.db.database import Database
+from app.db.replica import ReportsDatabase
 from app.infrastructure.digests import open_digest_key
 from app.infrastructure.redis_client import CircuitBreaker, WakeUps, connect_redis
 from app.infrastructure.sender_share import SenderShare
@@ -31,10 +32,20 @@ class Services:
     redis_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     stopping: threading.Event = field(default_factory=threading.Event)
     sender_share: SenderShare = field(default_factory=SenderShare)
+    replica: Database | None = None
+    """What `DATABASE_READ_URL` names."""
     rates: SharedRates = field(init=False)
+    reports: ReportsDatabase = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "reports", ReportsDatabase(self.database, self.replica))
         object.__setattr__(self, "rates", SharedRates(self.redis, self.redis_breaker, self.sender_share))
+
+    def close(self) -> None:
+        """Closes the connections to the database and to its replica."""
+        self.database.close()
+        if self.replica is not None:
+            self.replica.close()
 
 
 def make_services(settings: Settings) -> Services:
@@ -42,10 +53,13 @@ def make_services(settings: Settings) -> Services:
     notice_changes()
     redis, breaker = connect_redis(settings.redis_url, wait=WAIT), CircuitBreaker()
     digests = partial(open_digest_key, settings)
+    replica_url = settings.database_read_url
+    replica = Database(replica_url, pool_size=settings.database_pool, open_digest_key=digests) if replica_url else None
     return Services(
         settings=settings,
         database=Database(settings.database_url, pool_size=settings.database_pool, open_digest_key=digests),
         redis=redis,
         wake_ups=WakeUps(redis, breaker),
         redis_breaker=breaker,
+        replica=replica,
     )

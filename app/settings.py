@@ -154,6 +154,13 @@ def parse_database_url(text: str) -> str:
     return text
 
 
+def parse_read_url(text: str) -> str:
+    """A URL of PostgreSQL."""
+    if text.startswith("sqlite"):
+        raise ValueError("must name a replica of PostgreSQL: a file of SQLite has none")
+    return parse_database_url(text)
+
+
 def parse_redis_url(text: str) -> str:
     """`redis://`, `rediss://`, `unix://`, or the Sentinels of a service: `redis+sentinel://`."""
     if text.startswith(SENTINEL_SCHEME):
@@ -425,6 +432,11 @@ class Settings:
         "SQLAlchemy URL of SQLite or PostgreSQL (`postgresql+psycopg://…`; `postgresql://` means the same)",
         parse_database_url,
         "SQLite file in `DATA_DIR`",
+    )
+    database_read_url: str = _secret(
+        "a replica of PostgreSQL from which [reports](databases.md#a-replica-for-reports) are read",
+        parse_read_url,
+        "off",
     )
     database_pool: int = _setting(10, "PostgreSQL connections that one process keeps at most", parse_whole(1))
     redis_url: str = _secret(

@@ -28,7 +28,7 @@ class Groups(MethodView):
     def get(self) -> Response:
         """A page of groups, newest first."""
         query = collection_query(GROUPS.resource)
-        with services().database.read() as session:
+        with services().reports.read(principal().account_id) as session:
             page = page_groups(session, principal().account_id, query)
         return collection_response(GROUPS.resource, query, page)
 
@@ -41,7 +41,7 @@ class Group(MethodView):
     @blp.describe("groups.get", returns=GroupSchema, query=instance_parameters(GROUPS.resource))
     def get(self, group_id: str) -> Response:
         """The group."""
-        with services().database.read() as session:
+        with services().reports.read(principal().account_id) as session:
             require_group(session, principal().account_id, path_id(group_id))
             query = parse_instance(query_pairs(), GROUPS.resource)
             group = get_group(session, principal().account_id, path_id(group_id), query)

@@ -65,7 +65,7 @@ class Sends(MethodView):
         viewer = _viewer()
         check_visible(query_pairs(), viewer.hidden_filters)
         query = collection_query(RECIPIENTS)
-        with services().database.read() as session:
+        with services().reports.read(principal().account_id) as session:
             page = page_recipients(session, principal().account_id, query, viewer)
         return collection_response(RECIPIENTS, query, page)
 

@@ -26,6 +26,6 @@ class Tag(MethodView):
     def get(self, tag: str) -> Response:
         """The counts of the tag, of the last 30 days together and of each."""
         query = parse_instance(query_pairs(), TAG)
-        with services().database.read() as session:
+        with services().reports.read(principal().account_id) as session:
             counts = get_tag(session, principal().account_id, tag.rstrip("/"), query, now())
         return json_response(counts)

@@ -102,7 +102,7 @@ class ListeningProcess:
         except OSError as error:
             raise SystemExit(f"{self.variable}: cannot listen there: {error.strerror or error}") from None
         heartbeat.stop()
-        services.database.close()
+        services.close()
         logger.info("stopped listening")
         if replacement is not None:
             replacing.run_again(replacement)

@@ -114,7 +114,7 @@ def main() -> None:
     liveness.ready()
     run(services)
     heartbeat.stop()
-    services.database.close()
+    services.close()
     logger.info("scheduler stopped")
     stop.end()
 

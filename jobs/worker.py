@@ -217,7 +217,7 @@ def main(arguments: Sequence[str]) -> None:
     heartbeat.stop()
     purger().wait()
     close_sender_worker(services)
-    services.database.close()
+    services.close()
     logger.info("worker stopped")
     stop.end()
 

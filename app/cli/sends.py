@@ -215,7 +215,7 @@ def export(
         matching = MatchingRecipients.of(chosen.id, parse_query(chosen, pairs), states)
     record_export(services().database, "recipient.exported", chosen.id)
     columns = [value.label(name) for name, value in EXPORT_COLUMNS.items()]
-    pages = ([dict(row._mapping) for row in part] for part in parts_of(services().database, matching, columns))
+    pages = ([dict(row._mapping) for row in part] for part in parts_of(services().reports, matching, columns))
     export_rows(file, format_to_write(delimiter, encoding), tuple(EXPORT_COLUMNS), pages, None, as_json=as_json)
 
 

@@ -18,9 +18,10 @@ from app.console.lists import path_of_list
 from app.console.message_search import page_messages, resource_for, rows_of
 from app.console.queries import SearchPage, SearchRequest
 from app.console.stored_messages import PATH as STORED_MESSAGES_PATH
-from app.db.database import Database, Transaction
+from app.db.database import Transaction
 from app.db.models import Account, Automation, Contact, List, Recipient, RecipientStep, Send
 from app.db.models import Message as StoredMessage
+from app.db.replica import ReportsDatabase
 from app.errors import ServiceError
 from app.ids import UUID, shown_id
 from app.infrastructure.redis_client import SENDS
@@ -59,19 +60,21 @@ def search(search_request: SearchRequest, viewer: Viewer) -> SearchPage:
     return replace(search_page, items=items)
 
 
-def all_parts(database: Database, search_request: SearchRequest, viewer: Viewer) -> Iterator[Sequence[dict[str, Any]]]:
+def all_parts(
+    reports: ReportsDatabase, search_request: SearchRequest, viewer: Viewer
+) -> Iterator[Sequence[dict[str, Any]]]:
     """All of the account's messages that match, the newest first, up to a maximum. Raises the errors of the query
     before the first part."""
     check_visible(search_request.pairs, viewer.hidden_filters)
-    return Parts(database, search_request.account_id, search_request.query(PATH, resource_for(viewer)), viewer)
+    return Parts(reports, search_request.account_id, search_request.query(PATH, resource_for(viewer)), viewer)
 
 
 class Parts:
     """The messages of a query, part by part: each is read by a session of its own, which begins where the one before
     ended. No part is kept until the next one is asked for: a reader may take its time."""
 
-    def __init__(self, database: Database, account_id: int, query: Query, viewer: Viewer) -> None:
-        self._database = database
+    def __init__(self, reports: ReportsDatabase, account_id: int, query: Query, viewer: Viewer) -> None:
+        self._reports = reports
         self._account_id = account_id
         self._viewer = viewer
         self._query: Query | None = query
@@ -83,7 +86,7 @@ class Parts:
     def __next__(self) -> Sequence[dict[str, Any]]:
         if self._query is None or not self._left:
             raise StopIteration
-        with self._database.read() as session:
+        with self._reports.read(self._account_id) as session:
             page = page_messages(session, self._account_id, self._query, self._viewer)
         self._left -= 1
         self._query = replace(self._query, position=page.ends.next) if page.ends.has_next else None

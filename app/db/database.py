@@ -179,6 +179,11 @@ class Database:
         """Whether it may outlive this machine: a file is lost with it."""
         return self.is_postgresql
 
+    @property
+    def is_hanging(self) -> bool:
+        """Whether the server did not answer in time, and has not answered since."""
+        return self._circuit_breaker.is_open
+
     def note_failure(self) -> float:
         """The database has failed a request. Returns for how many seconds it has been failing in this process."""
         return self._circuit_breaker.note_failure()

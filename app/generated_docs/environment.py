@@ -34,6 +34,7 @@ EXAMPLES = {
     "BOUNCE_DOMAIN": "bounces.example.com",
     "CONSOLE_HOSTS": "console.example.com",
     "INBOUND_LISTEN": "127.0.0.1:8024",
+    "DATABASE_READ_URL": "postgresql://tms:password@db2.example.com/tms",
     "RELAY_CONNECTIONS": "20",
     "SUBMISSION_LISTEN": "127.0.0.1:2525",
     "SUBMISSION_CERTIFICATE": "/etc/tms/smtp.example.com.pem",

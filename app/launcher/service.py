@@ -307,7 +307,7 @@ def _seed(services: Services, demo: Demo) -> None:
 
 def _close(services: Services) -> None:
     """No connection may be open when a process is forked from this one."""
-    services.database.close()
+    services.close()
     services.redis.close()
 
 

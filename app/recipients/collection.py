@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Row, Select, func, literal, select, tuple_, type_coerce
 from sqlalchemy.orm import Session
 
-from app.db.database import Database
 from app.db.index_hints import planned_for_values
 from app.db.models import Recipient, RecipientStep
+from app.db.replica import ReportsDatabase
 from app.query import compile as compiled
 from app.query.conditions import FilterCondition, Query
 from app.query.fields import Filter, FilterType, Resource
@@ -175,11 +175,13 @@ class MatchingRecipients:
         return statement, order
 
 
-def parts_of(database: Database, matching: MatchingRecipients, columns: Sequence[Any]) -> Iterator[Sequence[Row[Any]]]:
+def parts_of(
+    reports: ReportsDatabase, matching: MatchingRecipients, columns: Sequence[Any]
+) -> Iterator[Sequence[Row[Any]]]:
     """All recipients that match, each part read by a session of its own."""
     after: Place | None = None
     while True:
-        with database.read() as session:
+        with reports.read(matching.account_id) as session:
             rows = matching.next(session, columns, after, PART_SIZE)
         if rows:
             yield rows

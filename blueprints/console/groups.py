@@ -45,7 +45,7 @@ blp.searches(SEARCH, "report.view")
 def group(group_id: str) -> Response:
     """The report of a group, beside that of the group that `beside` names."""
     beside_id, refusal = request.args.get("beside", "").strip(), None
-    with services().database.read() as session:
+    with services().reports.read(signed_in().account_id) as session:
         report, other = _report(session, path_id(group_id)), None
         groups = newest(session, Group, report.account_id, Group.type == report.group["type"])
         if beside_id:
@@ -71,7 +71,7 @@ def group(group_id: str) -> Response:
 @blp.shows("/groups/<group_id>/day.csv", "report.view")
 def day(group_id: str) -> Response:
     """The last hours of a group in numbers: a row for each, the newest first."""
-    with services().database.read() as session:
+    with services().reports.read(signed_in().account_id) as session:
         owner = owner_of_group(session, signed_in().account_id, path_id(group_id))
         return day_file(day_of_group(session, owner, path_id(group_id), now()))
 

@@ -118,7 +118,7 @@ def all_messages() -> Response:
     with parts.database.read() as session:
         account = account_of_request(session)
         search_request = SearchRequest(session, parts.settings.secret_keys, account, SEARCH.query(), FILE_ROWS)
-    message_parts = all_parts(parts.database, search_request, _viewer())
+    message_parts = all_parts(parts.reports, search_request, _viewer())
     record_export(parts.database, "recipient.exported", account.id)
     return csv_stream("messages.csv", COLUMNS, map(_rows, message_parts))
 

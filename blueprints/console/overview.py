@@ -28,8 +28,9 @@ def overview() -> Response:
 @blp.shows("/day.csv", "report.view")
 def hours() -> Response:
     """The last hours in numbers: a row for each, the newest first."""
-    with services().database.read() as session:
-        return day_file(day(session, chosen_account_id(), now()))
+    account_id = chosen_account_id()
+    with services().reports.read(account_id) as session:
+        return day_file(day(session, account_id, now()))
 
 
 def _account_page(account_id: int) -> Response:

@@ -67,4 +67,4 @@ def close_database(services: Services) -> None:
     """Closes its connections to the database, once its threads have returned theirs: one that is returned to a closed
     pool stays open until it is collected, which fails whatever test runs by then."""
     wait_until(lambda: services.database.pool_state[0] == 0, "no connection is in use")
-    services.database.close()
+    services.close()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+import psutil
 import psycopg
 from sqlalchemy import make_url
 
 from tests.support.postgres_process import PostgresProcess, postgres_process
-from tests.support.servers import migrated_database, scratch_database, wait_until
+from tests.support.servers import migrated_database, scratch_database, short_folder, wait_until
 
 
 class OwnPostgres:
@@ -82,3 +86,51 @@ def own_postgres(*, migrated: bool = False) -> Iterator[OwnPostgres]:
     database = migrated_database if migrated else scratch_database
     with postgres_process() as process, database(process.url) as url:
         yield OwnPostgres(process, url)
+
+
+class Replica:
+    """A hot standby of a server. `url` is that of the database in it."""
+
+    def __init__(self, folder: Path, primary: OwnPostgres) -> None:
+        self._data = folder / "replica"
+        self._owner = primary.process.folder.owner()
+        self._programs = Path(psutil.Process(primary.process.server.get_pid()).exe()).parent
+        shutil.chown(folder, self._owner)
+        self._run("pg_basebackup", "-d", primary.process.server.get_uri(), "-R", "-X", "stream", "-c", "fast")
+        options = f"-k {folder} -c listen_addresses="
+        self._run("pg_ctl", "-w", "-o", options, "-l", str(folder / "replica.log"), "start")
+        self.url = str(make_url(primary.url).update_query_dict({"host": str(folder)}))
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Inside the block nothing that the primary writes can be seen in it."""
+        self._execute("SELECT pg_wal_replay_pause()")
+        wait_until(lambda: self._execute("SELECT pg_get_wal_replay_pause_state()") == "paused", "the replay is paused")
+        try:
+            yield
+        finally:
+            self._execute("SELECT pg_wal_replay_resume()")
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-m", "immediate", "stop")
+
+    def _execute(self, statement: str) -> object:
+        with psycopg.connect(self.url.replace("+psycopg", ""), autocommit=True) as connection:
+            row = connection.execute(statement).fetchone()
+        return row[0] if row else None
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), "-D", str(self._data), *arguments]
+        subprocess.run(command, user=self._owner, stdout=subprocess.DEVNULL, check=True)
+
+
+@contextmanager
+def replica_of(primary: OwnPostgres) -> Iterator[Replica]:
+    """Runs a replica of the server inside the block."""
+    with short_folder() as folder:
+        replica = Replica(folder, primary)
+        try:
+            yield replica
+        finally:
+            with suppress(subprocess.CalledProcessError):
+                replica.stop()

@@ -21,14 +21,14 @@ class PostgresProcess:
     """The server of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._server: PostgresServer | None = None
 
     @property
     def server(self) -> PostgresServer:
         """The server, started by the first use."""
         if self._server is None:
-            self._server = start_postgres(self._folder)
+            self._server = start_postgres(self.folder)
         return self._server
 
     @property
@@ -48,7 +48,7 @@ class PostgresProcess:
         main = self._main()
         os.kill(main.pid, signal.SIGQUIT)
         wait_until(lambda: not main.is_running() or main.status() == psutil.STATUS_ZOMBIE, "PostgreSQL has ended")
-        start_postgres_again(self._folder, self.server)
+        start_postgres_again(self.folder, self.server)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
