@@ -228,27 +228,27 @@ class ServerOrder:
         self._first = 0
 
     def rotated(self, options: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        """The options with this order, and which server is the first."""
+        """The options with this order, and a number of the order."""
         names = ("host", "port", "hostaddr")
         parts = [str(options.get(name) or "").split(",") for name in names]
         count = len(parts[0])
+        order = self._first
         if count < 2 or any(len(values) != count for values in parts):
-            return options, 0
-        first = self._first % count
-        return options | {
-            name: ",".join(values[first:] + values[:first]) for name, values in zip(names, parts, strict=True)
-        }, first
+            return options, order
+        first = order % count
+        ordered = (",".join(values[first:] + values[:first]) for values in parts)
+        return options | dict(zip(names, ordered, strict=True)), order
 
-    def note_success(self, options: dict[str, Any], address: str, first: int) -> None:
-        """A connection to this address was opened; `options` are those that were rotated."""
+    def note_success(self, options: dict[str, Any], address: str, order: int) -> None:
+        """A connection to this address was opened; `options` are those of this order."""
         addresses = str(options.get("hostaddr") or "").split(",")
         if address in addresses:
-            self._first = first + addresses.index(address)
+            self._first = order + addresses.index(address)
 
-    def note_failure(self, first: int) -> None:
-        """No server could be used, of which this one was tried first."""
-        if self._first == first:
-            self._first = first + 1
+    def note_failure(self, order: int) -> None:
+        """No server could be used in this order. Threads that fail together count once."""
+        if self._first == order:
+            self._first = order + 1
 
 
 CONNECT_SECONDS = 3
@@ -281,24 +281,24 @@ class BoundedConnection(psycopg.Connection[Any]):
         circuit_breaker: DatabaseCircuitBreaker,
         arguments: tuple[Any, ...],
         options: dict[str, Any],
-        order: ServerOrder,
+        servers: ServerOrder,
     ) -> Self:
         """A new connection. Raises `psycopg.OperationalError`."""
-        first = 0
+        order = -1
         limit = current().limit(MIN_CONNECT_SECONDS)
         seconds = int(min(limit or CONNECT_SECONDS, CONNECT_SECONDS))
         with current().measured():
             try:
-                options, first = order.rotated(with_addresses({"connect_timeout": seconds, **options}, seconds))
+                options, order = servers.rotated(with_addresses({"connect_timeout": seconds, **options}, seconds))
                 connection = cls.connect(*arguments, **options)
             except psycopg.OperationalError as error:
-                order.note_failure(first)
+                servers.note_failure(order)
                 if isinstance(error, psycopg.errors.ConnectionTimeout):
                     circuit_breaker.open(seconds)
                 else:
                     circuit_breaker.close()
                 raise
-        order.note_success(options, connection.info.hostaddr, first)
+        servers.note_success(options, connection.info.hostaddr, order)
         circuit_breaker.close()
         connection.circuit_breaker = circuit_breaker
         connection.add_notice_handler(connection._note_unreplicated)

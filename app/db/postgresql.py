@@ -139,7 +139,7 @@ class _Connector:
     def __init__(self, circuit_breaker: DatabaseCircuitBreaker, in_url: Collection[str]) -> None:
         self._circuit_breaker = circuit_breaker
         self._keepalive = {name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in in_url}
-        self._order = ServerOrder()
+        self._servers = ServerOrder()
         self._is_pooled: bool | None = None
 
     def connect(self, _dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> BoundedConnection:
@@ -157,15 +157,15 @@ class _Connector:
     def _open(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> BoundedConnection:
         plain = {**self._keepalive, **options}
         if self._is_pooled:
-            return BoundedConnection.open(self._circuit_breaker, arguments, plain, self._order)
+            return BoundedConnection.open(self._circuit_breaker, arguments, plain, self._servers)
         session = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
         try:
             options = {**plain, "options": session}
-            return BoundedConnection.open(self._circuit_breaker, arguments, options, self._order)
+            return BoundedConnection.open(self._circuit_breaker, arguments, options, self._servers)
         except psycopg.OperationalError as error:
             if UNSUPPORTED_PARAMETER not in str(error):
                 raise
-        connection = BoundedConnection.open(self._circuit_breaker, arguments, plain, self._order)
+        connection = BoundedConnection.open(self._circuit_breaker, arguments, plain, self._servers)
         self._note_pooler()
         return connection
 

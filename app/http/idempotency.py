@@ -21,7 +21,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache, partial
@@ -217,7 +217,10 @@ MIN_RETRY_SECONDS = 1
 """Seconds after which a request of this machine may have ended."""
 RELEASE_SECONDS, RELEASE_PAUSE = 2.0, 0.25
 """Seconds that the release of claims waits for a database that was unavailable, and between two attempts."""
-MAX_RELEASED = 500
+LOOK_PAUSE = 1.0
+"""Seconds between two looks for claims that may still be committed."""
+MAX_RELEASED, MAX_UNRELEASED = 500, 10_000
+"""Claims of one statement, and of one process."""
 
 
 def idempotent(prepare: Callable[[], Work]) -> Response:
@@ -262,8 +265,8 @@ def _run_first(key: str, fingerprint: RequestFingerprint, record: IdempotencyRec
         try:
             return services().database.transact(work_and_store)
         except BaseException as error:
-            # Waiting for SQLite's file once more would keep the client too long.
-            if not (is_unavailable(error) or is_locked(error)):
+            # Waiting for the server or for SQLite's file once more would keep the client too long.
+            if not (is_locked(error) or (services().database.is_server and is_unavailable(error))):
                 _release_claim(claim)
             raise
 
@@ -421,8 +424,10 @@ class UnreleasedClaims:
         self._is_running = False
 
     def add(self, database: Database, claim: Claim) -> None:
-        """Releases the claim as soon as possible."""
+        """Releases the claim as soon as possible; beyond a number of them, it ends with its lease."""
         with self._lock:
+            if len(self._claims) >= MAX_UNRELEASED:
+                return
             self._claims[claim] = time.monotonic() + LEASE.total_seconds()
             if not self._is_running:
                 threading.Thread(target=self._run, args=(database,), name="claims", daemon=True).start()
@@ -430,14 +435,19 @@ class UnreleasedClaims:
 
     def _run(self, database: Database) -> None:
         while claims := self._current():
+            pause = RELEASE_PAUSE
             with contextlib.suppress(SQLAlchemyError), limit_waits(RELEASE_SECONDS):
-                released = database.transact(partial(_delete_claims, claims=claims))
-                with self._lock:
-                    for claim in claims:
-                        end = self._claims.pop(claim)
-                        if claim not in released:
-                            self._claims[claim] = end  # behind the others
-            time.sleep(RELEASE_PAUSE)
+                self._forget(claims, database.transact(partial(_delete_claims, claims=claims)))
+                pause = LOOK_PAUSE
+            time.sleep(pause)
+
+    def _forget(self, claims: Sequence[Claim], released: Collection[Claim]) -> None:
+        """Forgets those that are released; the others come behind those that were not tried yet."""
+        with self._lock:
+            for claim in claims:
+                end = self._claims.pop(claim)
+                if claim not in released:
+                    self._claims[claim] = end
 
     def _current(self) -> list[Claim]:
         """Claims whose lease has not ended, as many as one statement deletes; without any the thread ends."""

@@ -113,6 +113,8 @@ def log_startup(settings: Settings, *, role: str = "") -> None:
         email_destination(settings),
         display_url(settings.sms_transport_url),
     )
+    if settings.database_read_url:
+        logger.info("reading reports from %s", without_credentials(settings.database_read_url))
     for line in ignored_variables():
         logger.warning(line)
 
