@@ -52,6 +52,7 @@ POOLED = f".venv/bin/python -m tests.support.with_postgres --pgbouncer ACCEPTANC
 ON_CLUSTER = f".venv/bin/python -m tests.cluster --acceptance {ACCEPTANCE}"
 PROCESSES = tuple(f"tests/{name}" for name in ("e2e", "server", "processes", "restore", "migrations", "docs"))
 """What `make e2e` runs."""
+CLUSTER = ("tests/cluster", "tests/chaos", "deploy")
 SUITES = (
     Suite("lint", "make lint", short="make lint", always=True),
     Suite("test", "env BOTH_DATABASES=on make test", short="make test", always=True),
@@ -73,8 +74,8 @@ SUITES = (
     Suite("browser", "make browser", ("tests/browser",), packages="browser-packages"),
     Suite("bench", "make bench ARGS=--short", ("bench",)),
     Suite("rolling", "make rolling", ("tests/rolling", "tests/chaos"), short="make rolling ARGS=--short"),
-    Suite("cluster", "make cluster", ("tests/cluster", "tests/chaos", "tests/rolling", "deploy")),
-    Suite("cluster of broken builds", "make cluster ARGS=--broken", ("tests/cluster", "tests/chaos", "deploy")),
+    Suite("cluster", "make cluster", CLUSTER, short="make cluster ARGS=--short"),
+    Suite("cluster of broken builds", "make cluster ARGS=--broken", CLUSTER),
     Suite("fuzz", "make fuzz ARGS='--inputs 20000'", ("tests/fuzz",), short="make fuzz ARGS=--short"),
     Suite("attack", "make attack", ("tests/attack",), short="make attack ARGS=--short"),
     Suite("attack on broken builds", "make attack ARGS=--broken", ("tests/attack",)),

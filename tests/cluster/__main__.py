@@ -38,7 +38,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="the seed of an earlier run, to repeat its timing")
     parser.add_argument("--only", metavar="FAULT,…", help="only these faults; see --list")
     parser.add_argument(
-        "--short", action="store_true", help=f"only {' and '.join(SHORT)}, with a host of each kind: what CI runs"
+        "--short",
+        action="store_true",
+        help=f"only {' and '.join(SHORT)}, with a host of each kind, whatever the times: what CI runs",
     )
     parser.add_argument(
         "--broken", action="store_true", help="run builds that are broken on purpose; each must be detected"
@@ -91,15 +93,18 @@ def _run(options: argparse.Namespace) -> int:
     hosts = FEW if options.short else ALL
     engines = _engines(Path(os.environ[network.INSIDE]), hosts)
     plans = [
-        Plan(FAULTS[BROKEN[name][0] if options.broken else name], hosts, seed, _build(options, name), options.keep)
+        Plan(
+            FAULTS[BROKEN[name][0] if options.broken else name],
+            hosts,
+            seed,
+            broken=name if options.broken else "",
+            keep=options.keep,
+            short=options.short and not options.broken,
+        )
         for name in options.names
     ]
     outcomes = ((plan, run(plan, engines)) for plan in plans)
     return (_find if options.broken else _reach)(outcomes)
-
-
-def _build(options: argparse.Namespace, name: str) -> str:
-    return name if options.broken else ""
 
 
 def _reach(outcomes: Iterable[tuple[Plan, Outcome]]) -> int:
@@ -108,7 +113,7 @@ def _reach(outcomes: Iterable[tuple[Plan, Outcome]]) -> int:
     for plan, outcome in outcomes:
         cells = outcome.figures.cells() if outcome.figures else ("–",) * (len(HEAD) - 3)
         result = "MISSED" if outcome.missed else "reached"
-        rows.append((plan.fault.name, *cells, plan.fault.must, result))
+        rows.append((plan.fault.name, *cells, plan.must, result))
         all_reached = all_reached and not outcome.missed
         print(lines(rows[-1:], HEAD)[-1], *(f"  {missed}" for missed in outcome.missed), sep="\n", flush=True)
     print("", *lines(rows, HEAD), "", sep="\n")
