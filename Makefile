@@ -225,7 +225,8 @@ cluster-packages:
 	@missing=; \
 	for name in patroni etcd redis-sentinel haproxy ip psql; do command -v $$name >/dev/null || missing=yes; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		timeout 120 apt-get update -qq && \
+		RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -qq --no-install-recommends \
 			postgresql patroni etcd-server redis-sentinel haproxy iproute2 >/dev/null || true; \
 	fi
 
