@@ -423,7 +423,7 @@ class Settings:
         parse_some_seconds,
     )
     queue_seconds: float = _setting(
-        6.0,
+        5.0,
         "seconds for which a request waits for a free thread before it is refused with `service_unavailable`",
         parse_some_seconds,
     )
