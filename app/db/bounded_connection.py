@@ -220,35 +220,44 @@ def _error(failure: OSError | None) -> psycopg.OperationalError:
     return psycopg.OperationalError(f"the host of the database cannot be looked up: {failure}")
 
 
-class ServerOrder:
-    """The order in which several servers in the URL are tried: first the one to which the last connection was opened,
-    and after a failure the next one. One that is lost without saying so takes seconds to find out."""
+SILENT_SECONDS = 10.0
+"""Seconds for which a server is not tried again that has not answered, while others do."""
+ALTERNATIVES = ("prefer-standby", "random")
+"""Values of options by which the driver chooses among all servers."""
+
+
+class Servers:
+    """The servers in the URL of a database, as this process knows them. It takes seconds to find out that one is lost
+    without saying so: the others are tried first, and it is left out for a while if any of them answers."""
 
     def __init__(self) -> None:
-        self._first = 0
+        self._last: str | None = None
+        self._silent_until: dict[str, float] = {}
 
-    def rotated(self, options: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        """The options with this order, and a number of the order."""
+    def attempts(self, options: dict[str, Any]) -> list[dict[str, Any]]:
+        """The options for each server, in the order in which they are tried: first the one to which the last connection
+        was opened, last those that are silent."""
         names = ("host", "port", "hostaddr")
         parts = [str(options.get(name) or "").split(",") for name in names]
+        chooses = {options.get("target_session_attrs"), options.get("load_balance_hosts")} & set(ALTERNATIVES)
         count = len(parts[0])
-        order = self._first
-        if count < 2 or any(len(values) != count for values in parts):
-            return options, order
-        first = order % count
-        ordered = (",".join(values[first:] + values[:first]) for values in parts)
-        return options | dict(zip(names, ordered, strict=True)), order
+        if chooses or count < 2 or any(len(values) != count for values in parts):
+            return [options]
+        servers = [options | dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
+        return sorted(servers, key=lambda server: (self.is_silent(server), server["hostaddr"] != self._last))
 
-    def note_success(self, options: dict[str, Any], address: str, order: int) -> None:
-        """A connection to this address was opened; `options` are those of this order."""
-        addresses = str(options.get("hostaddr") or "").split(",")
-        if address in addresses:
-            self._first = order + addresses.index(address)
+    def is_silent(self, server: dict[str, Any]) -> bool:
+        """Whether the server did not answer a moment ago."""
+        return time.monotonic() < self._silent_until.get(str(server.get("hostaddr")), 0.0)
 
-    def note_failure(self, order: int) -> None:
-        """No server could be used in this order. Threads that fail together count once."""
-        if self._first == order:
-            self._first = order + 1
+    def note_success(self, server: dict[str, Any]) -> None:
+        """A connection to this server was opened."""
+        self._last = str(server.get("hostaddr"))
+        self._silent_until.pop(self._last, None)
+
+    def note_silence(self, server: dict[str, Any]) -> None:
+        """The server has not answered."""
+        self._silent_until[str(server.get("hostaddr"))] = time.monotonic() + SILENT_SECONDS
 
 
 CONNECT_SECONDS = 3
@@ -281,28 +290,45 @@ class BoundedConnection(psycopg.Connection[Any]):
         circuit_breaker: DatabaseCircuitBreaker,
         arguments: tuple[Any, ...],
         options: dict[str, Any],
-        servers: ServerOrder,
+        servers: Servers,
     ) -> Self:
         """A new connection. Raises `psycopg.OperationalError`."""
-        order = -1
         limit = current().limit(MIN_CONNECT_SECONDS)
         seconds = int(min(limit or CONNECT_SECONDS, CONNECT_SECONDS))
         with current().measured():
             try:
-                options, order = servers.rotated(with_addresses({"connect_timeout": seconds, **options}, seconds))
-                connection = cls.connect(*arguments, **options)
-            except psycopg.OperationalError as error:
-                servers.note_failure(order)
-                if isinstance(error, psycopg.errors.ConnectionTimeout):
-                    circuit_breaker.open(seconds)
-                else:
-                    circuit_breaker.close()
+                options = with_addresses({"connect_timeout": seconds, **options}, seconds)
+                connection = cls._connect(arguments, options, servers)
+            except psycopg.errors.ConnectionTimeout:
+                circuit_breaker.open(seconds)
                 raise
-        servers.note_success(options, connection.info.hostaddr, order)
+            except psycopg.OperationalError:
+                circuit_breaker.close()
+                raise
         circuit_breaker.close()
         connection.circuit_breaker = circuit_breaker
         connection.add_notice_handler(connection._note_unreplicated)
         return connection
+
+    @classmethod
+    def _connect(cls, arguments: tuple[Any, ...], options: dict[str, Any], servers: Servers) -> Self:
+        """A connection to the first server that takes it. Raises the last error of those that have answered, or a
+        timeout if none has."""
+        refusal: psycopg.OperationalError | None = None
+        for server in servers.attempts(options):
+            if refusal and servers.is_silent(server):
+                break
+            try:
+                connection = cls.connect(*arguments, **server)
+            except psycopg.errors.ConnectionTimeout as error:
+                servers.note_silence(server)
+                timeout = error
+            except psycopg.OperationalError as error:
+                refusal = error
+            else:
+                servers.note_success(server)
+                return connection
+        raise refusal or timeout
 
     def commit(self) -> None:
         """Raises `psycopg.OperationalError`, also for a commit that no standby has confirmed; the connection is closed

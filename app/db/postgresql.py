@@ -20,7 +20,7 @@ from app.db.bounded_connection import (
     COMMAND_SECONDS,
     BoundedConnection,
     DatabaseCircuitBreaker,
-    ServerOrder,
+    Servers,
     limit_waits,
 )
 from app.db.outage import DISCARD_KEY
@@ -139,7 +139,7 @@ class _Connector:
     def __init__(self, circuit_breaker: DatabaseCircuitBreaker, in_url: Collection[str]) -> None:
         self._circuit_breaker = circuit_breaker
         self._keepalive = {name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in in_url}
-        self._servers = ServerOrder()
+        self._servers = Servers()
         self._is_pooled: bool | None = None
 
     def connect(self, _dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> BoundedConnection:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from app.db import bounded_connection
-from app.db.bounded_connection import MIN_CONNECT_SECONDS, RESERVED_SECONDS, ServerOrder
+from app.db.bounded_connection import (
+    MIN_CONNECT_SECONDS,
+    RESERVED_SECONDS,
+    BoundedConnection,
+    DatabaseCircuitBreaker,
+    Servers,
+)
 from app.db.database import Database
 from app.db.outage import OutcomeUnknown, is_unavailable
+from tests.support.fronts import tcp_front
 from tests.support.own_postgres import OwnPostgres
 from tests.support.servers import PATIENCE, wait_until
 
@@ -207,27 +217,51 @@ def _answers(database: Database) -> bool:
         bounded_connection.end_request()
 
 
-def test_a_lost_server_is_not_tried_first_a_second_time() -> None:
-    """After a failure the next server comes first, and after a success the one that the connection was opened to."""
-    options = {"host": "one,two,three", "port": "1,2,3", "hostaddr": "192.0.2.1,192.0.2.2,192.0.2.3", "dbname": "x"}
-    servers = ServerOrder()
-    rotated, order = servers.rotated(options)
-    assert rotated == options
-    for _ in range(2):  # two threads at the same moment
-        servers.note_failure(order)
-    rotated, order = servers.rotated(options)
-    names = {"host": "two,three,one", "port": "2,3,1", "hostaddr": "192.0.2.2,192.0.2.3,192.0.2.1"}
-    assert rotated == options | names
-    servers.note_success(rotated, "192.0.2.1", order)
-    assert servers.rotated(options)[0] == options
-    servers.note_success(rotated, "192.0.2.9", order)
-    for first in ("two", "three", "one", "two"):
-        servers.note_failure(servers.rotated(options)[1])
-        assert servers.rotated(options)[0]["host"].startswith(first)
+HOSTS = {"host": "one,two,three", "port": "1,2,3", "hostaddr": "192.0.2.1,192.0.2.2,192.0.2.3", "dbname": "x"}
 
 
-@pytest.mark.parametrize("options", [{"host": "one", "hostaddr": "192.0.2.1", "port": "1"}, {"host": "/run,/run"}, {}])
-def test_a_single_server_has_no_order(options: dict[str, str]) -> None:
-    servers = ServerOrder()
-    servers.note_failure(servers.rotated(options)[1])
-    assert servers.rotated(options)[0] == options
+def hosts(servers: Servers, options: dict[str, Any]) -> list[str]:
+    """The hosts in the order in which they are tried."""
+    return [server["host"] for server in servers.attempts(options)]
+
+
+def test_a_lost_server_is_tried_last_and_the_one_that_answered_first() -> None:
+    servers = Servers()
+    one, two, three = servers.attempts(HOSTS)
+    assert two == {"host": "two", "port": "2", "hostaddr": "192.0.2.2", "dbname": "x"}
+    servers.note_silence(one)
+    assert hosts(servers, HOSTS) == ["two", "three", "one"]
+    servers.note_success(three)
+    assert hosts(servers, HOSTS) == ["three", "two", "one"]
+    assert [servers.is_silent(server) for server in (one, two, three)] == [True, False, False]
+    servers.note_success(one)
+    assert hosts(servers, HOSTS) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"host": "one", "hostaddr": "192.0.2.1", "port": "1"},
+        {"host": "/run,/run"},
+        {},
+        HOSTS | {"target_session_attrs": "prefer-standby"},
+        HOSTS | {"load_balance_hosts": "random"},
+    ],
+)
+def test_a_single_server_has_no_order_nor_those_among_which_the_driver_chooses(options: dict[str, str]) -> None:
+    assert Servers().attempts(options) == [options]
+
+
+def test_a_server_that_does_not_answer_is_left_out_while_another_one_does(own_postgres: OwnPostgres) -> None:
+    """The first connection waits for it, and the second does not. A server that answers and refuses does count."""
+    folder = str(make_url(own_postgres.url).query["host"])
+    silent = socket.create_server(("127.0.0.2", 0))
+    with silent, tcp_front(f"{folder}/.s.PGSQL.5432") as port:
+        servers, breaker = Servers(), DatabaseCircuitBreaker()
+        places = {"host": "a,b", "hostaddr": "127.0.0.2,127.0.0.1", "port": f"{silent.getsockname()[1]},{port}"}
+        options = {**places, "user": "postgres", "dbname": str(own_postgres.name), "connect_timeout": 2}
+        BoundedConnection.open(breaker, (), options, servers).close()
+        assert hosts(servers, options) == ["b", "a"]
+        with pytest.raises(psycopg.OperationalError, match="does not exist"):
+            BoundedConnection.open(breaker, (), options | {"dbname": "nothing"}, servers)
+        assert not breaker.is_open

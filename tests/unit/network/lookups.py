@@ -17,7 +17,7 @@ from contextlib import closing
 import psycopg
 from redis.exceptions import RedisError
 
-from app.db.bounded_connection import BoundedConnection, DatabaseCircuitBreaker, ServerOrder
+from app.db.bounded_connection import BoundedConnection, DatabaseCircuitBreaker, Servers
 from app.events.dispatch import WebhookClient
 from app.infrastructure.redis_client import connect_redis
 from app.network.lookup import look_up
@@ -71,7 +71,7 @@ def _redis(scheme: str) -> str:
 def _postgresql() -> str:
     options = {"host": HOST, "dbname": "x", "user": "x"}
     return _error_of(
-        lambda: BoundedConnection.open(DatabaseCircuitBreaker(), (), options, ServerOrder()), psycopg.OperationalError
+        lambda: BoundedConnection.open(DatabaseCircuitBreaker(), (), options, Servers()), psycopg.OperationalError
     )
 
 

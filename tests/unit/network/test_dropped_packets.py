@@ -16,7 +16,7 @@ from redis import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from sqlalchemy import make_url
 
-from app.db.bounded_connection import MIN_CONNECT_SECONDS, BoundedConnection, DatabaseCircuitBreaker, ServerOrder
+from app.db.bounded_connection import MIN_CONNECT_SECONDS, BoundedConnection, DatabaseCircuitBreaker, Servers
 from app.db.database import Database
 from app.infrastructure.redis_client import connect_redis
 from app.network.connections import connect
@@ -128,5 +128,5 @@ def test_postgresql_behind_a_network_that_drops_packets_opens_the_circuit_breake
     circuit_breaker = DatabaseCircuitBreaker()
     options = {"host": "127.0.0.1", "port": black_hole, "dbname": "x", "user": "x"}
     with pytest.raises(psycopg.errors.ConnectionTimeout):
-        BoundedConnection.open(circuit_breaker, (), options, ServerOrder())
+        BoundedConnection.open(circuit_breaker, (), options, Servers())
     assert circuit_breaker.is_open
