@@ -227,14 +227,14 @@ def hosts(servers: Servers, options: dict[str, Any]) -> list[str]:
 
 def test_a_lost_server_is_tried_last_and_the_one_that_answered_first() -> None:
     servers = Servers()
-    one, two, three = servers.attempts(HOSTS)
-    assert two == {"host": "two", "port": "2", "hostaddr": "192.0.2.2", "dbname": "x"}
-    servers.note_silence(one)
+    former, primary, standby = servers.attempts(HOSTS)
+    assert primary == {"host": "two", "port": "2", "hostaddr": "192.0.2.2", "dbname": "x"}
+    servers.note_silence(former)
     assert hosts(servers, HOSTS) == ["two", "three", "one"]
-    servers.note_success(three)
+    servers.note_success(standby)
     assert hosts(servers, HOSTS) == ["three", "two", "one"]
-    assert [servers.is_silent(server) for server in (one, two, three)] == [True, False, False]
-    servers.note_success(one)
+    assert [servers.is_silent(server) for server in (former, primary, standby)] == [True, False, False]
+    servers.note_success(former)
     assert hosts(servers, HOSTS) == ["one", "two", "three"]
 
 
