@@ -89,6 +89,7 @@ def test_a_package_that_cannot_be_loaded_is_named(install: Callable[[str], None]
         (sms_transport, "smpp://h", "smpp://h: written smpp://user:password@host:2775"),
         (sms_transport, "smpp://u:secret@h?bind=x", "smpp://h: bind is transceiver or transmitter"),
         (sms_transport, "smpp://u:secret@h?window=0", "smpp://h: window is a whole number from 1 to 1000"),
+        (sms_transport, "smpp://u:secret@h?binds=0", "smpp://h: binds is a whole number from 1 to 1000"),
         (
             sms_transport,
             "smpp://u:password9@h",
