@@ -80,9 +80,7 @@ def test_all_processes_together_open_as_many_connections_as_the_relay_allows(
         wait_until(are_all_used, "three mails are in flight")
         for services in pair:
             services.stopping.set()
-    for thread in draining.values():
-        thread.join()
-    assert mail_server.sessions == 3
+        assert mail_server.sessions == 3  # later there is no route any more, and the rest goes over others
 
 
 def test_a_process_without_a_connection_leaves_the_messages_to_others(
