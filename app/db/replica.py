@@ -106,7 +106,7 @@ class ReportsDatabase:
         with self._database.read() as session:
             newest = _newest_send(session, account_id)
         try:
-            with replica.read() as session:
+            with limit_waits(CHECK_WAIT), replica.read() as session:
                 return _newest_send(session, account_id) == newest
         except SQLAlchemyError as error:
             self._exclude(f"it cannot be read: {type(error).__name__}")

@@ -44,13 +44,13 @@ class Grant(NamedTuple):
     step: float
 
 
-def reserve(bucket: Bucket, rate: float, count: int, clock: float) -> tuple[Bucket, int]:
+def reserve(bucket: Bucket, rate: float, count: int, clock: float) -> tuple[Bucket, Grant]:
     """The bucket after `count` more messages, and how many of them may go at once; slots are reserved for the rest."""
     step, burst = 1 / rate, max(rate, 1.0)
-    upcoming, allowed = max(bucket.upcoming, clock), 0
+    upcoming, turn, allowed = max(bucket.upcoming, clock), max(bucket.turn, clock), 0
     while allowed < count and upcoming - clock <= (burst - 1) * step:
         upcoming, allowed = upcoming + step, allowed + 1
-    return Bucket(upcoming, max(bucket.turn, clock) + (count - allowed) * step), allowed
+    return Bucket(upcoming, turn + (count - allowed) * step), Grant(allowed, turn + step - clock, step)
 
 
 def empty_bucket(rate: float, clock: float) -> Bucket:
@@ -73,11 +73,14 @@ class SharedRates:
         """Takes `count` messages, at `rate` per second over all processes."""
         if not self._breaker.is_open:
             try:
-                return reserve_in_redis(self._redis, key, rate, count)
+                grant = reserve_in_redis(self._redis, key, rate, count)
             except RedisError as error:
                 self._breaker.open()
                 text = "each process keeps its share of %s: Redis does not answer"
                 logger.warning(text, key, extra={"error": str(error)})
+            else:
+                self._buckets.pop(key, None)  # the next time without Redis begins empty again
+                return grant
         return self._take_alone(key, self._share.rate(rate), count)
 
     def _take_alone(self, key: str, rate: float, count: int) -> Grant:
@@ -85,9 +88,9 @@ class SharedRates:
         with self._lock:
             if key not in self._buckets and len(self._buckets) >= MAX_BUCKETS:
                 self._buckets.clear()
-            before = self._buckets.get(key) or empty_bucket(rate, clock)
-            self._buckets[key], allowed = reserve(before, rate, count, clock)
-        return Grant(allowed, max(before.turn, clock) + 1 / rate - clock, 1 / rate)
+            bucket = self._buckets.get(key) or empty_bucket(rate, clock)
+            self._buckets[key], grant = reserve(bucket, rate, count, clock)
+        return grant
 
 
 def reserve_in_redis(redis: Redis, key: str, rate: float, count: int) -> Grant:
@@ -107,10 +110,9 @@ def _reserve_unless_changed(commands: Pipeline, key: str, rate: float, count: in
     stored = cast("list[bytes | None]", commands.hmget(key, Bucket._fields))
     seconds, microseconds = commands.time()
     clock = seconds + microseconds / 1e6
-    before = Bucket(*(float(value or 0) for value in stored))
-    after, allowed = reserve(before, rate, count, clock)
+    after, grant = reserve(Bucket(*(float(value or 0) for value in stored)), rate, count, clock)
     commands.multi()
     commands.hset(key, mapping={name: f"{value:.6f}" for name, value in after._asdict().items()})
     commands.expire(key, math.ceil(after.turn - clock) + EXPIRE_AFTER)
     commands.execute()
-    return Grant(allowed, max(before.turn, clock) + 1 / rate - clock, 1 / rate)
+    return grant

@@ -60,13 +60,13 @@ def test_workers_share_the_rate_limit(rows: Rows, make_worker: Changed) -> None:
 
 @pytest.mark.parametrize("rate", [0.5, 1.0, 4.0, 30.0])
 def test_a_bucket_has_the_capacity_of_one_second_and_refills_at_the_rate(rate: float) -> None:
-    bucket, allowed = reserve(Bucket(), rate, 100, clock=1000.0)
-    assert allowed == max(1, round(rate))
-    again, more = reserve(bucket, rate, 100, clock=1000.0)
-    assert more == 0
+    bucket, first = reserve(Bucket(), rate, 100, clock=1000.0)
+    assert first.allowed == max(1, round(rate))
+    again, second = reserve(bucket, rate, 100, clock=1000.0)
+    assert second.allowed == 0
     assert again.turn - bucket.turn == pytest.approx(100 / rate)
     _, later = reserve(bucket, rate, 100, clock=1000.0 + 2.001 / rate)
-    assert later == min(2, allowed)
+    assert later.allowed == min(2, first.allowed)
 
 
 def test_workers_that_count_at_the_same_moment_count_each_message_once(services: Services) -> None:
