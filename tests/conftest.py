@@ -10,6 +10,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +277,7 @@ def customers(tenant: Tenant) -> int:
 @pytest.fixture
 def count_statements(services: Services) -> Callable[[], Any]:
     """`with count_statements() as counted:` and then `counted.count`: SQL statements sent meanwhile."""
-    return lambda: StatementCounter(services.database.engine)
+    return partial(StatementCounter, services.database.engine)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +18,13 @@ class SentStatement:
 
 
 class StatementCounter:
-    """Counts the statements that are sent to an engine inside a `with` block; a statement for many rows counts once."""
+    """Counts the statements that are sent to an engine inside a `with` block; a statement for many rows counts once.
+    Those of other threads count only with `all_threads`: they may come from an earlier test, like the statements that
+    release claims once a request has failed."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, all_threads: bool = False) -> None:
         self._engine = engine
+        self._thread = None if all_threads else threading.get_ident()
         self.sent: list[SentStatement] = []
 
     @property
@@ -41,4 +45,5 @@ class StatementCounter:
         event.remove(self._engine, "before_cursor_execute", self._note)
 
     def _note(self, connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        self.sent.append(SentStatement(statement, parameters))
+        if self._thread in (None, threading.get_ident()):
+            self.sent.append(SentStatement(statement, parameters))

@@ -68,7 +68,7 @@ def test_a_receipt_before_the_gateway_id_is_written_is_not_lost(
     (ann,) = rows.add_send([new_mobile()], type="sms")
     sender_worker_of(sender, incoming_handler(sender))
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
-    with ThreadPoolExecutor(1) as gateway, StatementCounter(sender.database.engine) as counted:
+    with ThreadPoolExecutor(1) as gateway, StatementCounter(sender.database.engine, all_threads=True) as counted:
         answer = gateway.submit(smsc.receipt, "early-1")
         wait_until(lambda: any("gateway_id" in statement for statement in counted.statements[:-1]), "it was looked up")
         rows.change([ann], state="sent", gateway_id="early-1", sent_time=this_second(), worker=None, lease_time=None)
@@ -123,7 +123,7 @@ def test_a_receipt_waits_only_for_texts_that_were_in_flight_when_it_arrived(
     ann, bob = (rows.add_send([new_mobile()], type="sms")[0] for _ in range(2))
     sender_worker_of(sender, incoming_handler(sender))
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
-    with ThreadPoolExecutor(1) as gateway, StatementCounter(sender.database.engine) as counted:
+    with ThreadPoolExecutor(1) as gateway, StatementCounter(sender.database.engine, all_threads=True) as counted:
         answer = gateway.submit(smsc.receipt, "nobody's")
         wait_until(
             lambda: sum("gateway_id" in statement for statement in counted.statements) > 1, "it was looked up twice"
