@@ -213,6 +213,9 @@ HEADER = "Idempotency-Key"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
 LEASE = timedelta(minutes=1)
 """Longer than a request takes after its body was read; one that takes longer is rolled back (`_store_response`)."""
+CLAIM_ATTEMPTS = 3
+"""A claim that waits for another transaction may fail because of a record that is free once it can be read: its request
+has ended, or it was deleted."""
 MIN_RETRY_SECONDS = 1
 """Seconds after which a request of this machine may have ended."""
 RELEASE_SECONDS, RELEASE_PAUSE = 2.0, 0.25
@@ -292,12 +295,15 @@ def _claim_or_replay(
 ) -> int | Response:
     """The id of the record by which this request has claimed the key, or the stored response. `row` is the record that
     was read before."""
-    if row is None or _is_free(row):
+    if _is_free(row):
         with repeatable_commits(), services().database.write() as transaction:
-            claim = _claim(transaction, key, fingerprint.stored, holder, row)
-            if claim is not None:
-                return claim
-            row = _find(transaction, key)
+            for _ in range(CLAIM_ATTEMPTS):
+                claim = _claim(transaction, key, fingerprint.stored, holder, row)
+                if claim is not None:
+                    return claim
+                row = _find(transaction, key)
+                if not _is_free(row):
+                    break
     if row is not None and not fingerprint.is_of(row.fingerprint):
         raise ServiceError(
             "conflict", detail=f"This {HEADER} was used with another request.", retry_after=_retry_after(row)
@@ -314,8 +320,11 @@ def _claim_or_replay(
     raise ServiceError("conflict", detail=detail, retry_after=_retry_after(row))
 
 
-def _is_free(row: IdempotencyRecord) -> bool:
-    """Whether the record can be replaced: it is old, or its request has ended without a response."""
+def _is_free(row: IdempotencyRecord | None) -> bool:
+    """Whether the key can be claimed: it has no record, an old one, or one whose request has ended without a
+    response."""
+    if row is None:
+        return True
     if row.status is not None:
         return _is_old(row)
     return _lease_left(row) <= timedelta() or _locks().has_ended(row.holder or "") is True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 import requests
-from sqlalchemy import update
+from sqlalchemy import delete, insert, update
 from werkzeug.test import TestResponse
 
 from app.clock import now
@@ -26,6 +27,7 @@ from tests.conftest import test_settings
 from tests.support.apps import app_with
 from tests.support.client import SENDS
 from tests.support.own_postgres import OwnPostgres
+from tests.support.races import meanwhile
 from tests.support.sends import SendsApi
 from tests.support.servers import short_folder, wait_until
 from tests.support.tenants import new_tenant, unique
@@ -186,6 +188,22 @@ def test_the_claim_of_an_idempotency_key_is_released_whose_commit_nobody_has_con
         end_backend(own_postgres, "pg_cancel_backend", "SyncRep")
         assert posted.result().status_code in (200, 503)
     wait_until(lambda: not sends.rows(IdempotencyRecord), "the claim is released")
+
+
+def test_a_claim_that_appears_after_its_request_has_ended_leaves_the_key_free(sends: SendsApi) -> None:
+    """As when a standby confirms it so late that the client has had its 503 and tries again meanwhile."""
+    key, body, services = {"Idempotency-Key": unique("key")}, sends.email(), sends.tenant.services
+    assert sends.post(body, headers=key).status_code == 202
+    (first,) = sends.rows(IdempotencyRecord)  # its request has ended
+    claim = {name: getattr(first, name) for name in ("account_id", "key", "fingerprint", "creation_time", "holder")}
+    with services.database.write() as transaction:
+        transaction.execute(delete(IdempotencyRecord))
+    answers: list[TestResponse] = []
+    with ExitStack() as after, services.database.write() as transaction:
+        transaction.execute(insert(IdempotencyRecord).values(**claim, lease_time=now() + LEASE))
+        after.enter_context(meanwhile(services, lambda: answers.append(sends.post(body, headers=key))))
+    (answer,) = answers
+    assert (answer.status_code, "Idempotent-Replayed" in answer.headers) == (202, False)
 
 
 def test_a_request_waits_for_one_of_another_machine_with_its_idempotency_key(sends: SendsApi) -> None:
