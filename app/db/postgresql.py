@@ -22,6 +22,7 @@ from app.db.bounded_connection import (
     DatabaseCircuitBreaker,
     Servers,
     limit_waits,
+    repeatable_commits,
 )
 from app.db.outage import DISCARD_KEY
 from app.db.types import dump_json
@@ -191,7 +192,8 @@ class _Connector:
         """Poolers track the time zone, and set it on whichever server connection they use."""
         connection.prepare_threshold = None
         connection.execute("SET timezone = 'UTC'")
-        connection.commit()
+        with repeatable_commits():
+            connection.commit()
 
 
 def _on_checkin(connection: psycopg.Connection[Any] | None, record: ConnectionPoolEntry) -> None:

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
+from app.db import bounded_connection
 from app.db.database import Database
 from tests.support.own_postgres import OwnPostgres
 from tests.support.pooler import pooler
@@ -55,6 +56,16 @@ def test_a_pooler_is_detected_at_the_first_connection_and_every_answer_is_right(
         for number, answer in enumerate(answers):
             assert answer == [(number * 1000 + count, (number * 1000 + count) * 2) for count in range(12)]
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [FOUND] * 4
+
+
+def test_a_request_that_opens_a_connection_behind_a_pooler_may_still_be_repeated(own_postgres: OwnPostgres) -> None:
+    with pooler(own_postgres.url, 2, "in turn") as between, closing(Database(between.url, pool_size=2)) as database:
+        bounded_connection.begin_request()
+        try:
+            assert prepare_threshold(database) is None
+            assert not bounded_connection.current().may_have_committed
+        finally:
+            bounded_connection.end_request()
 
 
 def test_a_pooler_with_a_single_connection_is_detected_by_its_waiting(
