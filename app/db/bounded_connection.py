@@ -293,12 +293,13 @@ class BoundedConnection(psycopg.Connection[Any]):
         servers: Servers,
     ) -> Self:
         """A new connection. Raises `psycopg.OperationalError`."""
-        limit = current().limit(MIN_CONNECT_SECONDS)
+        limit, began = current().limit(MIN_CONNECT_SECONDS), time.monotonic()
         seconds = int(min(limit or CONNECT_SECONDS, CONNECT_SECONDS))
+        latest = math.inf if limit is None else began + limit - MIN_CONNECT_SECONDS
         with current().measured():
             try:
                 options = with_addresses({"connect_timeout": seconds, **options}, seconds)
-                connection = cls._connect(arguments, options, servers)
+                connection = cls._connect(arguments, options, servers, latest)
             except psycopg.errors.ConnectionTimeout:
                 circuit_breaker.open(seconds)
                 raise
@@ -311,18 +312,19 @@ class BoundedConnection(psycopg.Connection[Any]):
         return connection
 
     @classmethod
-    def _connect(cls, arguments: tuple[Any, ...], options: dict[str, Any], servers: Servers) -> Self:
-        """A connection to the first server that takes it. Raises the last error of those that have answered, or a
-        timeout if none has."""
+    def _connect(cls, arguments: tuple[Any, ...], options: dict[str, Any], servers: Servers, latest: float) -> Self:
+        """A connection to the first server that takes it; another one is tried until `latest`, on the monotonic clock.
+        Raises the last error of those that have answered, or a timeout if none has."""
         refusal: psycopg.OperationalError | None = None
+        has_timed_out = False
         for server in servers.attempts(options):
-            if refusal and servers.is_silent(server):
+            if (refusal and servers.is_silent(server)) or (has_timed_out and time.monotonic() > latest):
                 break
             try:
                 connection = cls.connect(*arguments, **server)
             except psycopg.errors.ConnectionTimeout as error:
                 servers.note_silence(server)
-                timeout = error
+                timeout, has_timed_out = error, True
             except psycopg.OperationalError as error:
                 refusal = error
             else:

@@ -19,6 +19,7 @@ from app.db.bounded_connection import (
     BoundedConnection,
     DatabaseCircuitBreaker,
     Servers,
+    WaitBudget,
 )
 from app.db.database import Database
 from app.db.outage import OutcomeUnknown, is_unavailable
@@ -265,3 +266,17 @@ def test_a_server_that_does_not_answer_is_left_out_while_another_one_does(own_po
         with pytest.raises(psycopg.OperationalError, match="does not exist"):
             BoundedConnection.open(breaker, (), options | {"dbname": "nothing"}, servers)
         assert not breaker.is_open
+
+
+def test_no_further_server_is_tried_without_time_for_its_answer() -> None:
+    """Of two servers that do not answer, a request with time for one tries the first; the next request begins with the
+    second one."""
+    with socket.create_server(("127.0.0.2", 0)) as first, socket.create_server(("127.0.0.3", 0)) as second:
+        servers, breaker = Servers(), DatabaseCircuitBreaker()
+        ports = f"{first.getsockname()[1]},{second.getsockname()[1]}"
+        options = {"host": "a,b", "hostaddr": "127.0.0.2,127.0.0.3", "port": ports, "connect_timeout": 2}
+        bounded_connection.begin_request(WaitBudget(MIN_CONNECT_SECONDS * 1.5, total=True))
+        with pytest.raises(psycopg.errors.ConnectionTimeout):
+            BoundedConnection.open(breaker, (), options, servers)
+        assert (hosts(servers, options), breaker.is_open) == (["b", "a"], True)
+        assert [servers.is_silent(server) for server in servers.attempts(options)] == [False, True]
