@@ -77,6 +77,7 @@ def _guard() -> None:
     request_globals.request_id = request_id = attempts.kept.get("request_id") or os.urandom(16).hex()
     request_globals.started = attempts.kept.get("started") or time.perf_counter()
     request_globals.allowance = attempts.kept.get("allowance")
+    request_globals.sign_in_attempts = attempts.kept.get("sign_in_attempts")
     request_globals.segment = segment = first_segment_of(http_request.path)
     logs.request_id.set(request_id)
     logs.client.set(_logged_client(segment, http_request.remote_addr))

@@ -34,6 +34,11 @@ LEAST_SECONDS = 1.0
 """Seconds that the first attempt may wait for the database, however long the request has waited for a thread."""
 
 
+KEPT_ATTRIBUTES = ("request_id", "started", "allowance", "sign_in_attempts")
+"""The attributes of Flask's `g` that a request keeps when it is repeated: its id, its start, and what its limits have
+counted, which would otherwise count it once more."""
+
+
 @dataclass(slots=True)
 class Attempts:
     """The attempts to answer one request, and what a later one takes over from the first."""
@@ -43,7 +48,7 @@ class Attempts:
     """Seconds after which the server is to repeat the request; None for one that is answered."""
     budget: WaitBudget | None = None
     kept: dict[str, Any] = field(default_factory=dict)
-    """Attributes of Flask's `g`: the id of the request, its start, and the state of its rate limit."""
+    """The attributes in `KEPT_ATTRIBUTES`, with their values."""
     uuids: Uuids = field(default_factory=Uuids)
     waiting_since: float | None = None
     """Since when the request waits for a thread, on the monotonic clock: from its last byte, or from its last
@@ -94,7 +99,7 @@ def _postpone(failing: float, awaited: str) -> bool:
         return False
     if not attempts.number:
         logger.info("a request waits for %s", awaited)
-    attempts.postpone(budget, {name: g.get(name) for name in ("request_id", "started", "allowance")})
+    attempts.postpone(budget, {name: g.get(name) for name in KEPT_ATTRIBUTES})
     metrics.REQUESTS_REPEATED.inc()
     return True
 

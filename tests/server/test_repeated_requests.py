@@ -19,12 +19,14 @@ from werkzeug.test import TestResponse
 from app.clock import now
 from app.db.bounded_connection import WaitBudget
 from app.db.models import IdempotencyRecord, Recipient
+from app.http.console.guard import MAX_ATTEMPTS
 from app.http.idempotency import LEASE
 from app.http.repetition import ATTEMPTS_KEY, LEAST_SECONDS, LONGEST_PAUSE, Attempts
 from app.ids import new_uuids
 from app.settings import Settings
 from tests.conftest import test_settings
 from tests.support.apps import app_with
+from tests.support.browser import SAME_ORIGIN, Browser
 from tests.support.client import SENDS
 from tests.support.own_postgres import OwnPostgres
 from tests.support.races import meanwhile
@@ -156,6 +158,21 @@ def test_a_repeated_request_has_the_uuids_of_its_first_attempt(sends: SendsApi, 
     second = post(sends, body, attempts)
     attempts.uuids.use_from_start()
     assert (second.status_code, uuid_in(second.get_json())) == (202, new_uuids(1)[0])
+
+
+def test_an_attempt_to_sign_in_that_is_repeated_counts_once(sends: SendsApi, own_postgres: OwnPostgres) -> None:
+    browser, attempts = Browser(sends.tenant.app), Attempts()
+
+    def status() -> int:
+        environ = {"REMOTE_ADDR": browser.address, ATTEMPTS_KEY: attempts}
+        form = {"data": {"key": "tms_wrong"}, "headers": SAME_ORIGIN, "base_url": browser.base}
+        return browser.client.post("/console/sign-in", environ_overrides=environ, **form).status_code
+
+    with own_postgres.away():
+        for _ in range(MAX_ATTEMPTS):
+            status()
+            assert is_waiting(attempts)
+    assert status() == 401
 
 
 def interrupt_work(

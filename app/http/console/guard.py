@@ -198,7 +198,9 @@ WINDOW_SECONDS = 60
 
 def count_attempt() -> None:
     """Counts an attempt. Raises `too_many_requests`. Without Redis there is no limit: the console is needed then."""
-    client = network_of(client_address()) or "local"
-    attempts = rate_limit.count_attempt(services(), f"console:{client}", WINDOW_SECONDS)
+    if g.get("sign_in_attempts") is None:  # a repeated request has counted itself already
+        client = network_of(client_address()) or "local"
+        g.sign_in_attempts = rate_limit.count_attempt(services(), f"console:{client}", WINDOW_SECONDS)
+    attempts = g.sign_in_attempts
     if attempts is not None and attempts.number > MAX_ATTEMPTS:
         raise ServiceError("too_many_requests", retry_after=attempts.reset)
