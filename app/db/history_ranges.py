@@ -137,9 +137,14 @@ def make_ranges_ahead(database: Database) -> int:
     return max(missing, 0)
 
 
+ONE_AT_A_TIME = text("LOCK TABLE ONLY recipients IN SHARE UPDATE EXCLUSIVE MODE")
+"""The lock of whoever changes the ranges. Nobody else waits for it."""
+
+
 def _make(transaction: Transaction, number: int) -> None:
     """Made apart and then attached: that does not lock out those who read and write the other ranges. Somebody else may
     have been quicker."""
+    transaction.execute(ONE_AT_A_TIME)
     if transaction.execute(text(f"SELECT to_regclass('recipients_r{number}')")).scalar() is not None:
         return
     bounds = f"FROM ({number * SPAN}) TO ({(number + 1) * SPAN})"
@@ -153,7 +158,7 @@ def begin_range(database: Database, current: IdRange) -> None:
     """Draws new ids from the range after the current one, unless somebody else has begun it already."""
 
     def begin(transaction: Transaction) -> None:
-        transaction.execute(text("LOCK TABLE ONLY recipients IN SHARE UPDATE EXCLUSIVE MODE"))  # one at a time
+        transaction.execute(ONE_AT_A_TIME)
         if _last_id(transaction) >= current.end:
             return
         for table in RANGE_KEYS:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -28,6 +30,7 @@ from tests.cli.conftest import Cli
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.client import SENDS
+from tests.support.races import meanwhile
 from tests.support.servers import PATIENCE
 
 JANUARY, FEBRUARY, MARCH = (datetime(2026, month, 10, tzinfo=UTC) for month in (1, 2, 3))
@@ -118,6 +121,20 @@ def test_maintenance_makes_ranges_ahead_and_changes_nothing_within_a_month(on_po
         sweeps.clean(on_postgresql.services)
         assert range_starts(on_postgresql) == [last + number * SPAN for number in range(RANGES_AHEAD + 1)]
     assert add_settled(on_postgresql, now()) == last + 1
+
+
+def test_two_processes_may_make_the_same_range(on_postgresql: Alone) -> None:
+    """Maintenance runs on several hosts: the one that comes second waits, and finds the range made."""
+    database, before = on_postgresql.services.database, range_starts(on_postgresql)
+    number = before[-1] // SPAN
+    with database.write() as transaction:
+        for table in history_ranges.RANGE_KEYS:
+            transaction.execute(text(f"DROP TABLE {table}_r{number}"))
+    make = partial(history_ranges.make_ranges_ahead, database)
+    with ExitStack() as after, database.write() as transaction:
+        history_ranges._make(transaction, number)
+        after.enter_context(meanwhile(on_postgresql.services, make))
+    assert range_starts(on_postgresql) == before
 
 
 def test_a_range_without_recipients_waits_for_its_month(on_postgresql: Alone) -> None:
