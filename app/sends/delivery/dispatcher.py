@@ -182,12 +182,14 @@ class Dispatcher:
             self._pool.executor.submit(self._run)
 
     def _run(self) -> None:
-        """The work of one thread, until the queue is empty."""
+        """The work of one thread, until the queue is empty or other processes get its connection."""
         try:
             with self._pool.slot() as slot:
                 recipient, is_announced = self._next(), False
                 while recipient:
                     following = self._send(slot, recipient, is_announced=is_announced)
+                    if following is None and self._has_surplus():
+                        break
                     recipient, is_announced = following or self._next(), following is not None
         finally:
             with self._lock:
@@ -220,8 +222,13 @@ class Dispatcher:
 
     def _may_pipeline(self, slot: ConnectionSlot) -> bool:
         """Whether no other slot would send the next message sooner."""
-        has_free_slot = self._running < self._pool.connections
-        return slot.pipelining is not None and (slot.is_quick or (slot.is_steady and not has_free_slot))
+        if slot.pipelining is None or self._has_surplus():
+            return False
+        return slot.is_quick or (slot.is_steady and self._running == self._pool.connections)
+
+    def _has_surplus(self) -> bool:
+        """Whether more threads run than this process may have connections."""
+        return self._running > self._pool.connections
 
     @contextlib.contextmanager
     def _blocking(self) -> Iterator[None]:

@@ -127,6 +127,21 @@ def test_connections_are_closed_that_a_process_may_not_use_any_more(
     wait_until(lambda: len(mail_server.open_sessions) == 1, "two are closed")
 
 
+def test_connections_are_closed_while_messages_are_sent(
+    rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
+) -> None:
+    """Two other processes have started meanwhile."""
+    worker = make_worker(relay_connections=3, send_connections=3)
+    rows.add_send(addresses(400))
+    with mail_server.hold_answers():
+        draining = start_drain(worker)
+        wait_until(lambda: len(mail_server.unanswered) == 3, "three are in flight")
+        worker.sender_share.note([*NAMES, "third"], "third")
+    with mail_server.hold_answers():
+        wait_until(lambda: len(mail_server.open_sessions) == len(mail_server.unanswered) == 1, "two are closed")
+        assert draining.is_alive()
+
+
 @pytest.fixture
 def smsc() -> Iterator[Smsc]:
     with Smsc() as gateway:
