@@ -203,16 +203,20 @@ def main(arguments: Sequence[str]) -> None:
     stop = Stop(services.stopping)
     stop.catch_signals()  # before a gateway may deliver anything
     queues = list(arguments) or list(JOBS)
+    share = services.sender_share if SENDS in queues else None
+    heartbeat = Heartbeat(services.database, queues, settings=services.settings, share=share)
+    heartbeat.start()
     if SENDS in queues:
-        _open_sender_worker(services)
+        try:
+            _open_sender_worker(services)
+        except SystemExit:
+            heartbeat.stop()
+            raise
     logger.info("worker started", extra={"queues": queues})
     liveness.ready()
     for queue in queues:
         # A first wake-up: no sweep finds the rows of a killed predecessor before their leases have expired.
         services.wake_ups.wake(queue)
-    share = services.sender_share if SENDS in queues else None
-    heartbeat = Heartbeat(services.database, queues, settings=services.settings, share=share)
-    heartbeat.start()
     run(services, queues, stop)
     heartbeat.stop()
     purger().wait()

@@ -86,7 +86,9 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the thread. A process that sends has its share then, unless the database is away."""
+        if self._share is not None:
+            self._try(self.write)
         self._thread.start()
 
     def stop(self) -> None:
