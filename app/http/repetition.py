@@ -19,6 +19,7 @@ from flask import g, request
 from app.db import bounded_connection
 from app.db.bounded_connection import WaitBudget
 from app.db.outage import is_interruption, reason
+from app.db.replica import ReplicaFailed
 from app.http.context import services
 from app.ids import Uuids
 from app.infrastructure import metrics
@@ -78,7 +79,8 @@ def repeats_later(error: Exception) -> bool:
     """Whether the server repeats the request that has failed so; then nobody gets the response to this attempt."""
     if not (_may_repeat() and is_interruption(error)):
         return False
-    return _postpone(services().database.note_failure(), f"the database: {reason(error)}")
+    failing = 0.0 if isinstance(error, ReplicaFailed) else services().database.note_failure()
+    return _postpone(failing, f"the database: {reason(error)}")
 
 
 def waits_for_another_request() -> bool:

@@ -104,17 +104,18 @@ class Replica:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Inside the block nothing that the primary writes can be seen in it."""
-        self._execute("SELECT pg_wal_replay_pause()")
-        wait_until(lambda: self._execute("SELECT pg_get_wal_replay_pause_state()") == "paused", "the replay is paused")
+        self.execute("SELECT pg_wal_replay_pause()")
+        wait_until(lambda: self.execute("SELECT pg_get_wal_replay_pause_state()") == "paused", "the replay is paused")
         try:
             yield
         finally:
-            self._execute("SELECT pg_wal_replay_resume()")
+            self.execute("SELECT pg_wal_replay_resume()")
 
     def stop(self) -> None:
         self._run("pg_ctl", "-m", "immediate", "stop")
 
-    def _execute(self, statement: str) -> object:
+    def execute(self, statement: str) -> object:
+        """The first value that a statement returns."""
         with psycopg.connect(self.url.replace("+psycopg", ""), autocommit=True) as connection:
             row = connection.execute(statement).fetchone()
         return row[0] if row else None

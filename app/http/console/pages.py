@@ -164,7 +164,6 @@ def page(template: str, status: int = 200, **values: Any) -> Response:
         "link": link,
         "may_open": lambda path: who is not None and may_open(path, who.scopes),
         "command_line": COMMAND_LINE,
-        "seconds_behind": services().reports.seconds_behind,
         "provider_name": services().settings.provider_name,
         "provider_only": services().settings.oidc_only,
         "asset_url": asset_url,
