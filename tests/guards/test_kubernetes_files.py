@@ -14,6 +14,7 @@ WORKLOADS = {
 }
 KUSTOMIZATIONS = sorted(KUBERNETES.rglob("kustomization.yaml"))
 PART_OF = "app.kubernetes.io/part-of"
+NAME = "app.kubernetes.io/name"
 DEFINED = {"configMapRef": {"tms-settings"}, "secretRef": {"tms"}, "secretKeyRef": {"tms-postgres-app"}}
 """What the release and CloudNativePG make, and the secret of the page."""
 
@@ -74,3 +75,31 @@ def test_the_settings_of_the_release_exist() -> None:
     names = {name for name, _ in ASSIGNMENT.findall((KUBERNETES / "release" / "settings.env").read_text("utf-8"))}
     assert names
     assert names <= SETTINGS
+
+
+def test_a_policy_lets_clients_reach_each_port_of_a_service() -> None:
+    """`tms-closed` shuts all of them."""
+    kinds: dict[str, list[Any]] = {}
+    for item in manifests():
+        kinds.setdefault(item["kind"], []).append(item)
+    ports = {port["name"]: port["containerPort"] for item in WORKLOADS.values() for port in ports_of(item)}
+    opened = {
+        (policy["spec"]["podSelector"]["matchLabels"].get(NAME), port["port"])
+        for policy in kinds["NetworkPolicy"]
+        for rule in policy["spec"].get("ingress", [])
+        for port in rule["ports"]
+    }
+    served = {
+        (service["spec"]["selector"][NAME], ports[port["targetPort"]])
+        for service in kinds["Service"]
+        for port in service["spec"]["ports"]
+        if service["spec"].get("clusterIP") != "None" and NAME in service["spec"].get("selector", {})
+    }
+    assert served
+    assert served <= opened
+
+
+def ports_of(template: Any) -> list[Any]:
+    (container,) = template["spec"]["containers"]
+    ports: list[Any] = container.get("ports", [])
+    return ports
