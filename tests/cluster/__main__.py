@@ -79,9 +79,10 @@ def _accept(command: str) -> int:
     """The exit status of the command on an application host."""
     engines = _engines(Path(os.environ[network.INSIDE]), ALL)
     host = API_HOSTS[0]
-    engines.start_postgresql_balancer(host)
+    engines.start_haproxy(host)
     with scratch_database(engines.server_url()) as url:
-        words = engines.network.command(host, ["env", f"ACCEPTANCE_DATABASE_URL={engines.balanced_url(url)}", command])
+        balanced = engines.balanced_urls(url)["DATABASE_URL"]
+        words = engines.network.command(host, ["env", f"ACCEPTANCE_DATABASE_URL={balanced}", command])
         return subprocess.run(words, check=False).returncode
 
 

@@ -117,14 +117,17 @@ class Engines:
         (folder / "haproxy.cfg").write_text(text)
         self._begin(BALANCER, "haproxy", ["haproxy", "-W", "-n", "2000", "-f", str(folder / "haproxy.cfg")])
 
-    def start_postgresql_balancer(self, host: str) -> None:
-        """HAProxy beside an application host, which leads to the primary."""
-        self._begin(host, "haproxy", ["haproxy", "-W", "-f", self._configured(host, "postgresql.cfg")])
+    def start_haproxy(self, host: str) -> None:
+        """HAProxy beside an application host, which leads to the primary and to the master of Redis."""
+        self._begin(host, "haproxy", ["haproxy", "-W", "-f", self._configured(host, "engines.cfg")])
 
-    def balanced_url(self, database_url: str) -> str:
-        """The URL of the database that leads through the HAProxy beside."""
+    def balanced_urls(self, database_url: str) -> dict[str, str]:
+        """The settings by which a host reaches the engines through the HAProxy beside it."""
         name = database_url.partition("?")[0].rpartition("/")[2]
-        return f"postgresql://tms:{PASSWORD}@127.0.0.1:5432/{name}"
+        return {
+            "DATABASE_URL": f"postgresql://tms:{PASSWORD}@127.0.0.1:5432/{name}",
+            "REDIS_URL": f"redis://:{REDIS_PASSWORD}@127.0.0.1:6379/0",
+        }
 
     # ------------------------------------------------------------------------------------------ what there is
 

@@ -53,7 +53,7 @@ class Fault:
     slowly: float = 2.0
     rest: float = 150.0
     through_haproxy: bool = False
-    """Whether the service reaches PostgreSQL by a HAProxy beside it."""
+    """Whether the service reaches PostgreSQL and Redis by a HAProxy beside it."""
     prepare: Callable[[ClusterStage], None] = lambda _stage: None
     """What is done before the service starts."""
 
@@ -158,9 +158,12 @@ def api_host_cut(stage: ClusterStage, _chance: random.Random) -> None:
     stage.network.heal(API_HOSTS[0])
 
 
+PROMPT = "no 5xx; from 202 to DATA at most 1 s at p95 after 10 s"
+
+
+@fault("redis-master-killed", PROMPT, verdict.fails_never, verdict.sends_promptly)
 @fault(
-    *("redis-master-killed", "no 5xx; from 202 to DATA at most 1 s at p95 after 10 s"),
-    *(verdict.fails_never, verdict.sends_promptly),
+    *("redis-master-killed-behind-haproxy", PROMPT, verdict.fails_never, verdict.sends_promptly), through_haproxy=True
 )
 def redis_master_killed(stage: ClusterStage, _chance: random.Random) -> None:
     """kill -9 of the master of Redis, which comes back when another one has taken its place."""

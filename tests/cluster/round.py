@@ -86,7 +86,7 @@ def _carry_out(plan: Plan, stage: ClusterStage, chance: random.Random, records: 
     fault = plan.fault
     fault.prepare(stage)
     if fault.through_haproxy:
-        stage.reach_database_by_haproxy()
+        stage.reach_engines_by_haproxy()
 
     def strike(*_: object) -> None:
         stage.struck = time.time()

@@ -71,11 +71,11 @@ class ClusterStage(Stage):
     def base(self) -> str:
         return f"https://{BALANCER}"
 
-    def reach_database_by_haproxy(self) -> None:
-        """Each host gets a HAProxy of its own, which leads to the primary."""
+    def reach_engines_by_haproxy(self) -> None:
+        """Each host gets a HAProxy of its own, which leads to the primary and to the master of Redis."""
         for host in self.hosts:
-            self.engines.start_postgresql_balancer(host)
-            self.host_settings[host]["DATABASE_URL"] = self.engines.balanced_url(self._urls["DATABASE_URL"])
+            self.engines.start_haproxy(host)
+            self.host_settings[host] |= self.engines.balanced_urls(self._urls["DATABASE_URL"])
 
     # ------------------------------------------------------------------------------------------ the service
 
