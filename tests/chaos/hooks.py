@@ -101,11 +101,17 @@ def deaf_commits(bounded_connection: Any) -> None:
     connection.commit = deaf
 
 
+def no_mirror(mirror: Any) -> None:
+    """Results are not mirrored to Redis. `make cluster ARGS=--broken` must notice it."""
+    mirror.Mirror.add = lambda *_: None
+
+
 HOOKS = {
     "stepped-clock": Hook("app.clock", stepped_clock),
     "host-clock": Hook("app.clock", own_clock_of_host),
     "frequent-heartbeats": Hook("app.infrastructure.heartbeat", frequent_heartbeats),
     "deaf-commits": Hook("app.db.bounded_connection", deaf_commits),
+    "no-mirror": Hook("app.sends.outcomes.mirror", no_mirror),
     "killed-command": Hook("app.db.engine", killed_command),
     "small-turns": Hook("app.db.write_turns", small_turns),
     "prompt-bulk-actions": Hook("app.bulk_actions.ask", prompt_bulk_actions),

@@ -26,6 +26,7 @@ BROKEN = {
     "lost-messages": ("switchover", "accepted messages lost"),
     "doubled-messages": ("switchover", "messages doubled that were not in flight"),
     "deaf-commits": ("standbys-gone", accepts_nothing.__name__),
+    "no-mirror": ("sender-host-cut", "messages doubled that were not in flight"),
 }
 """Build of tests/chaos -> the fault of its round, and the check or judge that must find it."""
 FEW = (API_HOSTS[0], SENDER_HOSTS[0])
