@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.clock import now
 from bench.cases import (
+    api_processes,
     automations,
     delivery,
     fairness,
@@ -37,6 +38,7 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "creating": writing.creating,
     "indexed-fields": indexed_fields.run,
     "sending": writing.sending,
+    "api-processes": api_processes.run,
     "delivery": delivery.run,
     "webhooks": webhooks.run,
     "latency": latency.run,

@@ -27,7 +27,7 @@ from bench.contacts import Shop
 from bench.floors.delivery import CREATE
 from bench.floors.promises import CREATE as PROMISES
 from bench.mail import Sink, accept, values
-from bench.parts import MailTimes
+from bench.parts import ProcessorTimes
 from bench.processes import CaseFailure, all_busy, wait_for
 from bench.stack import Server, Stack, plain_url, send_workers
 from bench.started import seconds_of
@@ -64,7 +64,7 @@ class Delivery:
         self._sink = target
         self._numbers = itertools.count(1)
         self._next = 0
-        self.times = MailTimes(parts, target)
+        self.times = ProcessorTimes(parts, "E. processor time of a mail", target)
         """The processor time of the rounds of `ours`."""
 
     @contextlib.contextmanager

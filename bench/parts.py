@@ -49,31 +49,33 @@ class Meter:
         return [first, *children(first)]
 
 
-class MailTimes:
-    """The processor time of a mail, by the number of sending processes."""
+class ProcessorTimes:
+    """The processor time of `case`, a mail or a request, by the number of processes of the service. A sink stands for
+    other machines, and does not count."""
 
-    def __init__(self, parts: Stack, sink: Sink) -> None:
+    def __init__(self, parts: Stack, case: str, sink: Sink | None = None) -> None:
         self._parts = parts
-        self._sink = sink
+        self._case = case
+        self._sinks = [sink.pid] if sink else []
         self._rounds: dict[int, list[dict[str, float]]] = {}
 
     @contextlib.contextmanager
-    def round(self, workers: Sequence[int], mails: int) -> Iterator[None]:
-        """The workers send so many mails in the block."""
-        meter = Meter(self._parts, {SERVICE: workers, SINK: [self._sink.pid]}, mails)
+    def round(self, workers: Sequence[int], count: int) -> Iterator[None]:
+        """In the block the workers send so many mails, or answer so many requests."""
+        meter = Meter(self._parts, {SERVICE: workers, SINK: self._sinks}, count)
         with meter.round():
             yield
         self._rounds.setdefault(len(workers), []).extend(meter.rounds)
 
     def row(self, processes: int) -> Row:
-        """The medians in microseconds; `ours` is the sum without the sink, which stands for other machines."""
+        """The medians in microseconds; `ours` is the sum without the sink."""
         usual = {part: time * 1e6 for part, time in medians(self._rounds[processes]).items()}
-        listed = ", ".join(f"{part} {time:.0f}" for part, time in usual.items())
+        listed = ", ".join(f"{part} {time:.0f}" for part, time in usual.items() if part != SINK or self._sinks)
         total, ending = _total(usual), ""
         if processes > 1:
             ending = "es"
             listed += f"; {total / _total(medians(self._rounds[1])) / 1e6:.2f} times that of 1 process"
-        return Row(f"E. processor time of a mail, {processes} process{ending}", "us", total, detail=listed)
+        return Row(f"{self._case}, {processes} process{ending}", "us", total, detail=listed)
 
 
 def _total(times: Mapping[str, float]) -> float:

@@ -68,7 +68,6 @@ def stack(*, postgresql: bool, **settings: str) -> Iterator[Stack]:
         environment = {
             "DATA_DIR": name,
             "PORT": str(free_port()),
-            "WEB_WORKERS": str(WEB_PROCESSES),
             "RATE_LIMIT": "1000000/second",  # counted for every request, never reached
             "LOG_FORMAT": "json",
             "REQUIRE_HTTPS": "0",
@@ -127,10 +126,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def api(stack: Stack) -> Iterator[Server]:
-    """The API of the service, under gunicorn."""
-    port = int(stack.environment["PORT"])
-    with _serving("ours", ["-m", "gunicorn", "wsgi:application"], stack, port) as server:
+def api(stack: Stack, processes: int = WEB_PROCESSES) -> Iterator[Server]:
+    """The API of the service, under gunicorn. There may be several with different numbers of processes."""
+    with _serving("ours", ["-m", "gunicorn", "wsgi:application"], stack, free_port(), processes) as server:
         yield server
 
 
@@ -153,11 +151,13 @@ def peer_api(stack: Stack, module: str = TUNED_PEER) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def _serving(name: str, arguments: list[str], stack: Stack, port: int) -> Iterator[Server]:
-    environment = {**stack.environment, "PORT": str(port)}
+def _serving(
+    name: str, arguments: list[str], stack: Stack, port: int, processes: int = WEB_PROCESSES
+) -> Iterator[Server]:
+    environment = {**stack.environment, "PORT": str(port), "WEB_WORKERS": str(processes)}
     with running(name, arguments, environment, stack.folder) as pid:
         wait_for(lambda: listens(port), f"the server {name} listens")
-        wait_for(lambda: len(_workers(pid)) >= WEB_PROCESSES, f"the server {name} has its processes")
+        wait_for(lambda: len(_workers(pid)) >= processes, f"the server {name} has its processes")
         yield Server(name, port, _workers(pid))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import orjson
@@ -11,7 +13,7 @@ from bench.contacts import draft, fill, open_shop
 from bench.load import fetch, rate, request
 from bench.options import Options
 from bench.processes import CaseFailure, all_busy
-from bench.stack import GUIDES_PEER, Server, api, floor_api, peer_api, stack
+from bench.stack import GUIDES_PEER, Server, Stack, api, floor_api, peer_api, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
 CONTACTS = 10_000
@@ -23,7 +25,9 @@ def run(options: Options) -> list[Row]:
     with stack(postgresql=options.postgresql) as parts, contextlib.ExitStack() as kept:
         shop = open_shop(parts)
         fill(parts, shop, CONTACTS)
-        makers = [api, floor_api, peer_api] if options.postgresql else [api]
+        makers: list[Callable[[Stack], AbstractContextManager[Server]]] = [api]
+        if options.postgresql:
+            makers += [floor_api, peer_api]
         servers = [kept.enter_context(make(parts)) for make in makers]
         base = f"/v1/lists/{shop.list_id}/contacts"
         encoded_request = request("GET", f"{base}/{CONTACTS // 2}", shop.token)

@@ -167,14 +167,22 @@ def _recipient(number: int) -> dict[str, Any]:
     }
 
 
-def sends_of(parts: Stack, server: Server, make: Callable[[], bytes], recipients: int, count: int) -> Measure:
-    """Rounds of requests that `make` returns."""
+def sends_of(
+    parts: Stack,
+    server: Server,
+    make: Callable[[], bytes],
+    recipients: int,
+    count: int,
+    *,
+    meter: Meter = contextlib.nullcontext,
+) -> Measure:
+    """Rounds of requests that `make` returns; `meter` is entered while they are answered."""
 
     def round_of_requests() -> float:
         _empty(parts, QUEUE)
         requests = [make() for _ in range(count)]
         accepted: list[str] = []
-        with all_busy(server.workers, server.name):
+        with all_busy(server.workers, server.name), meter():
             speed = rate(server.port, requests, _collecting(accepted))
         _check_queue(parts, server, accepted, recipients * count)
         return speed
