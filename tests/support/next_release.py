@@ -34,7 +34,8 @@ def drop():
 
 upgrade, downgrade = {functions}
 """
-LEFT_OUT = (".*", "__pycache__", "build", "dist", "node_modules", "var")
+LEFT_OUT = (".*", "build", "dist", "node_modules", "var", "*.pyc.*", "*-pytest-*.pyc")
+"""What a copy of this code does not have: besides environments and results, modules that are being compiled."""
 
 
 def write_next_migrations(versions: Path) -> None:
@@ -47,7 +48,8 @@ def write_next_migrations(versions: Path) -> None:
 
 
 def copy_code(folder: Path) -> Path:
-    """A copy of this code in the folder `code` there, with this environment."""
+    """A copy of this code in the folder `code` there, with this environment. It has the compiled modules as well, so
+    that no process that it starts has to compile them."""
     code = folder / "code"
     shutil.copytree(ROOT, code, ignore=shutil.ignore_patterns(*LEFT_OUT))
     (code / ".venv").symlink_to((ROOT / ".venv").resolve())
@@ -56,7 +58,7 @@ def copy_code(folder: Path) -> Path:
 
 def install_next_release(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Gives this process the migrations of that release, until `forget_release` after the patch was undone."""
-    shutil.copytree(migrate.FOLDER, copy := folder / "migrations", ignore=shutil.ignore_patterns(*LEFT_OUT))
+    shutil.copytree(migrate.FOLDER, copy := folder / "migrations")
     write_next_migrations(copy / "versions")
     patch.setattr(migrate, "FOLDER", copy)
     patch.setattr(phases, "VERSIONS", copy / "versions")
