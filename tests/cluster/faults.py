@@ -129,6 +129,10 @@ def standbys_gone(stage: ClusterStage, _chance: random.Random) -> None:
 # ------------------------------------------------------------------------------------------ hosts of the service
 
 
+UNWRITTEN = 1.0
+"""Seconds for which a sender host still sends, without its database, before it is lost."""
+
+
 @fault(
     *("sender-host-cut", "lost 0, at most 25 doubled beyond what was in flight"),
     limits=replace(IN_FLIGHT, doubled=25),
@@ -136,14 +140,18 @@ def standbys_gone(stage: ClusterStage, _chance: random.Random) -> None:
     slowly=4.0,
 )
 def sender_host_cut(stage: ClusterStage, chance: random.Random) -> None:
-    """A sender host is lost for good, at its full rate."""
+    """A sender host is lost for good, at its full rate, with results that it could not write to the database any
+    more."""
     host = SENDER_HOSTS[0]
     time.sleep(chance.uniform(0, 1))
+    stage.network.split(host, DATABASES)
+    time.sleep(UNWRITTEN)
     stage.network.cut(host)
     stage.kills.append(time.time())
     stage.lose(host)
     time.sleep(HELD)
     stage.network.heal(host)
+    stage.network.join(host, DATABASES)
 
 
 @fault(
