@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, insert, select
 
 from app.clock import now
-from app.db.models import QueueEntry
+from app.db.models import QueueEntry, RunningProcess
 from app.infrastructure import shared_rates
+from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.redis_client import CircuitBreaker, connect_redis
 from app.infrastructure.sender_share import SenderShare
 from app.infrastructure.shared_rates import SharedRates, empty_bucket, reserve
@@ -53,6 +54,23 @@ def test_the_shares_of_all_processes_are_the_whole(total: int, processes: int) -
     assert sum(shares) == total
     assert max(shares) - min(shares) <= 1
     assert shares == sorted(shares, reverse=True)  # the oldest process comes first
+
+
+def test_a_process_that_starts_has_its_share_before_it_opens_anything(services: Services) -> None:
+    """Another one has been sending for a while."""
+    share, moment = SenderShare(), now()
+    other = {"name": "other", "roles": "sends", "host": "a", "version": "1", "start_time": moment - timedelta(hours=1)}
+    with services.database.write() as transaction:
+        transaction.execute(delete(RunningProcess))
+        transaction.execute(insert(RunningProcess).values(**other, seen_time=moment))
+    heartbeat = Heartbeat(services.database, ["sends"], settings=services.settings, share=share)
+    heartbeat.start()
+    try:
+        assert share.connections(3) == 1
+    finally:
+        heartbeat.stop()
+        with services.database.write() as transaction:
+            transaction.execute(delete(RunningProcess))
 
 
 def test_a_process_without_a_heartbeat_keeps_its_share() -> None:
