@@ -91,14 +91,13 @@ def killed_command(engine: Any) -> None:
 
 def deaf_commits(bounded_connection: Any) -> None:
     """A commit that fails counts as done. `make cluster ARGS=--broken` must notice it."""
-    connection = bounded_connection.BoundedConnection
-    commit = connection.commit
+    commit = bounded_connection.BoundedConnection.commit
 
     def deaf(self: Any) -> None:
         with suppress(bounded_connection.psycopg.Error):
             commit(self)
 
-    connection.commit = deaf
+    bounded_connection.BoundedConnection.commit = deaf
 
 
 def no_mirror(mirror: Any) -> None:

@@ -54,6 +54,16 @@ def parsed(change: Change) -> ast.FunctionDef:
     return function
 
 
+@each("name", ALL)
+def test_a_patch_replaces_nothing_by_way_of_a_variable(name: str) -> None:
+    """The next test could not take it back, and whatever runs after it in its process would be broken."""
+    function = parsed(ALL[name].change)
+    variables = {
+        node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    assert [path for path in targets_of(ALL[name].change) if path.partition(".")[0] in variables] == []
+
+
 # ------------------------------------------------------------------------------------------ calls
 
 
