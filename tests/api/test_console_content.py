@@ -44,7 +44,7 @@ def mail(sends: SendsApi, **changes: object) -> str:
             "track_opens": True,
             "track_clicks": True,
             "attachments": [file("dot.png", "image/png", PIXEL), file("a.html", "text/html", SCRIPT.encode())],
-            "recipients": [{"email": new_email(), "name": "Ann", "code": "4711"}],
+            "recipients": [{"email": new_email(), "name": "Ann", "code": "47110815"}],
             **changes,
         }
     )
@@ -99,7 +99,7 @@ def test_the_html_is_sandboxed_and_needs_nothing_from_elsewhere(tenant: Tenant, 
     assert rules(answer) == {**policy, "sandbox": "allow-same-origin", "img-src": f"data: {sources}"}
     assert answer.mimetype == "text/html"
     assert answer.headers["Cache-Control"] == "no-store"
-    assert '<p>Hello Ann, <a href="https://acme.example/offer?p=4711">' in answer.text
+    assert '<p>Hello Ann, <a href="https://acme.example/offer?p=47110815">' in answer.text
     assert f'<img src="{images}?number=1">' in answer.text
     assert "/o/" not in answer.text, "there is no pixel"
     without = browser.get(path_of(mail(sends, body_html="<p>Hello</p>"), "/html"))
@@ -187,7 +187,7 @@ def test_secret_values_are_masked_before_and_after_the_outcome(tenant: Tenant, s
         if is_settled:
             settle(tenant, uuid, "delivered")
         for part in PARTS:
-            assert b"4711" not in browser.get(path_of(uuid, part)).data
+            assert b"47110815" not in browser.get(path_of(uuid, part)).data
         page = words(browser.get(path_of(uuid)))
         assert f"Code: {MASK}" in page
         assert f"{MASK} stands for a secret value." in page

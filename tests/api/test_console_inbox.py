@@ -167,7 +167,7 @@ def test_a_mail_has_its_parts_links_and_checks_and_leads_to_its_message(testing:
     assert f'<a href="/console/messages/{uuid}">' in page.text
     assert browser.get(f"/console/messages/{uuid}").status_code == 200
     assert "Plain text Hello Ann" in text
-    assert "offer https://acme.example/offer?p=4711 tracked" in text
+    assert "offer https://acme.example/offer?p=47110815 tracked" in text
     assert "no more http://" in text
     for good in (
         "Subject present",
@@ -255,7 +255,7 @@ def test_messages_in_folders_are_found_and_shown(tenant: Tenant, sends: SendsApi
     assert in_folder == {uuid: "true", text: "true", elsewhere: "false"}
     page = words(browser.get(f"{FOLDERS}/{uuid}"))
     assert "Grüße, Ann written to a folder" in page
-    assert "offer https://acme.example/offer?p=4711 tracked" in page
+    assert "offer https://acme.example/offer?p=47110815 tracked" in page
     assert [browser.get(f"{FOLDERS}/{uuid}{part}").status_code for part in PARTS] == [200] * 5
     assert "Text Hi there From ACME" in words(browser.get(f"{FOLDERS}/{text}"))
     assert [browser.get(f"{FOLDERS}/{text}{part}").status_code for part in PARTS] == [200, *[404] * 4]
@@ -272,7 +272,7 @@ def test_a_file_that_no_transport_has_written_does_not_exist(tenant: Tenant, sen
 @each("purged", [False, True])
 def test_a_file_that_may_have_secret_values_is_for_operators(tenant: Tenant, sends: SendsApi, purged: bool) -> None:
     uuid = mail(sends, secret_values=[] if purged else ["code"])
-    (folder_of(tenant, "mail") / f"{uuid}.eml").write_bytes(b"Subject: Code 4711\r\n\r\n4711")
+    (folder_of(tenant, "mail") / f"{uuid}.eml").write_bytes(b"Subject: Code 47110815\r\n\r\n47110815")
     if purged:
         with tenant.services.database.write() as transaction:
             recipient = transaction.scalars(select(Recipient).where(Recipient.uuid == uuid)).one()
@@ -280,8 +280,8 @@ def test_a_file_that_may_have_secret_values_is_for_operators(tenant: Tenant, sen
     for part in PARTS:
         answer = signed_in(tenant).get(f"{FOLDERS}/{uuid}{part}")
         assert answer.status_code == 403
-        assert "4711" not in answer.text
-    assert "4711" in operator(tenant.app).get(f"{FOLDERS}/{uuid}").text
+        assert "47110815" not in answer.text
+    assert "47110815" in operator(tenant.app).get(f"{FOLDERS}/{uuid}").text
 
 
 # ---------------------------------------------------------------------------------------------- links and checks

@@ -41,7 +41,7 @@ from tests.support.servers import PATIENCE
 from tests.support.tenants import Tenant, new_email
 from tests.unit.transports.mailserver import MailServer
 
-ORDER = {"order": "4711", "customer": "c-1"}
+ORDER = {"order": "47110815", "customer": "c-1"}
 DAY = timedelta(days=1)
 
 
@@ -112,12 +112,12 @@ def test_they_are_exported_and_shown_to_operators(shop: Shop) -> None:
     assert [row["uuid"] for row in exported] == accepted.uuids
     assert {row["tags"] for row in exported} == {'["receipt","shop"]'}
     assert [orjson.loads(row["metadata"]) for row in exported] == [ORDER, ORDER]
-    listed = cli.json("sends", "list", "metadata.order=4711", "--account", shop.tenant.name)
+    listed = cli.json("sends", "list", "metadata.order=47110815", "--account", shop.tenant.name)
     assert [row["uuid"] for row in listed] == accepted.uuids[::-1]
     (uuid, _) = accepted.uuids
     row = cli.json("sends", "show", uuid)
     assert (row["tags"], row["metadata"]) == (["receipt", "shop"], ORDER)
-    assert "4711" in cli.text("sends", "show", uuid)
+    assert "47110815" in cli.text("sends", "show", uuid)
 
 
 def test_bulk_actions_select_by_tags_but_not_by_metadata(shop: Shop) -> None:
@@ -125,7 +125,7 @@ def test_bulk_actions_select_by_tags_but_not_by_metadata(shop: Shop) -> None:
     cli = Cli(shop.tenant.app)
     retry = ("sends", "retry", "--dry-run", "--account", shop.tenant.name)
     assert cli.json(*retry, "tag=receipt", "state=failed")["messages"] == 0
-    assert cli.refused(*retry, "metadata.order=4711") == (
+    assert cli.refused(*retry, "metadata.order=47110815") == (
         "metadata.order: a bulk action cannot select by metadata, which may name somebody; select by a tag."
     )
 
@@ -136,10 +136,10 @@ def test_the_console_shows_the_metadata_to_those_who_see_contacts(shop: Shop) ->
         browser = signed_in(shop.tenant, level)
         page = browser.get(f"/console/messages/{uuid}").text
         assert "receipt" in page
-        assert ("4711" in page) is sees
+        assert ("47110815" in page) is sees
         file = browser.get("/console/messages/all.csv?tag=receipt").text
         assert "receipt" in file
-        assert ("4711" in file) is sees
+        assert ("47110815" in file) is sees
 
 
 def test_metadata_is_purged_with_the_content_and_tags_stay(shop: Shop) -> None:
@@ -148,7 +148,7 @@ def test_metadata_is_purged_with_the_content_and_tags_stay(shop: Shop) -> None:
     purge(shop.worker, Stage.CONTENT, [Period(shop.tenant.id, DAY)], now() + 2 * DAY)
     assert shop.seen(recipient.uuid) == (["receipt", "shop"], None)
     assert shop.labels() == [(recipient.id, tag_label("receipt")), (recipient.id, tag_label("shop"))]
-    assert (shop.matches("tag=shop"), shop.matches("metadata.order=4711")) == ([recipient.uuid], [])
+    assert (shop.matches("tag=shop"), shop.matches("metadata.order=47110815")) == ([recipient.uuid], [])
 
 
 def test_labels_are_purged_with_their_recipients(shop: Shop) -> None:
@@ -159,12 +159,12 @@ def test_labels_are_purged_with_their_recipients(shop: Shop) -> None:
 
 def test_metadata_of_a_person_is_handed_out_and_forgotten(shop: Shop) -> None:
     ann, bob = new_email(), new_email()
-    to_ann, to_bob = shop.receipt(ann, bob, headers={"X-Order": "4711"}).recipients
+    to_ann, to_bob = shop.receipt(ann, bob, headers={"X-Order": "47110815"}).recipients
     pages = export_person(shop.worker, [shop.tenant.id], "email", ann)
     assert pages is not None
     handed_out = [row for _, place, rows in pages if place == "recipients" for row in rows]
     assert [(row["tags"], row["custom_metadata"], row["headers"]) for row in handed_out] == [
-        (["receipt", "shop"], ORDER, {"X-Order": "4711"})
+        (["receipt", "shop"], ORDER, {"X-Order": "47110815"})
     ]
     forget(shop.worker, [shop.tenant.id], "email", ann, wait=0)
     assert shop.seen(to_ann.uuid) == (["receipt", "shop"], None)
