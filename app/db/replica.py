@@ -21,7 +21,8 @@ from app.db.outage import is_interruption
 
 logger = logging.getLogger(__name__)
 
-POSITION = text("SELECT CAST(pg_current_wal_flush_lsn() AS text)")
+POSITION = text("SELECT CASE WHEN NOT pg_is_in_recovery() THEN CAST(pg_current_wal_flush_lsn() AS text) END")
+"""NULL for a server that has just lost its place to another one: it can still be read, and writes no log."""
 HAS_REPLAYED = text("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST(:position AS pg_lsn)")
 CATCH_UP_SECONDS, PAUSE = 0.25, 0.01
 """Seconds in which a replica has to replay what is written, and between two looks."""
@@ -68,6 +69,8 @@ class ReportsDatabase:
             return False
         with self._database.read() as session:
             position = session.execute(POSITION).scalar_one()
+        if position is None:
+            return False
         deadline = time.monotonic() + CATCH_UP_SECONDS
         try:
             with current().measured(), limit_waits(LOOK_SECONDS), replica.read() as session:

@@ -9,8 +9,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, text
 
+from app.db.replica import ReportsDatabase
 from app.http.repetition import ATTEMPTS_KEY, Attempts
 from app.settings import SettingsError, from_environment
 from tests.conftest import test_settings
@@ -130,6 +131,14 @@ def test_a_report_that_the_replica_fails_says_nothing_about_the_database(sends: 
     assert (attempts.number, attempts.pause is None, database.has_failed_within(60)) == (1, False, False)
     answer = sends.tenant.api.get(path, environ_overrides={ATTEMPTS_KEY: attempts})
     assert (answer.status_code, attempts.pause) == (200, None)
+
+
+def test_a_database_that_is_a_standby_by_now_is_read_itself(sends: SendsApi) -> None:
+    """During a switchover, a balancer may lead to it for a moment."""
+    standby = sends.tenant.services.replica
+    assert standby is not None
+    with ReportsDatabase(standby, standby).read(sends.tenant.id) as session:
+        assert session.scalar(text("SELECT pg_is_in_recovery()"))
 
 
 def test_a_replica_is_one_of_postgresql() -> None:
