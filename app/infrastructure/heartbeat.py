@@ -82,14 +82,14 @@ class Heartbeat:
         }
         self._watch = ClockWatch()
         self._clock_difference: float | None = None
-        self._stopped = threading.Event()
+        self._has_begun, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
         """Starts the thread. A process that sends has its share then, unless the database is away."""
-        if self._share is not None:
-            self._try(self.write)
         self._thread.start()
+        if self._share is not None:
+            self._has_begun.wait(WAIT)
 
     def stop(self) -> None:
         """Ends the thread, which deletes the row. Waits for that only for a moment: it is deleted by others in time."""
@@ -99,6 +99,7 @@ class Heartbeat:
     def _run(self) -> None:
         while not self._stopped.is_set():
             self._try(self.write)
+            self._has_begun.set()
             self._write_also(False)
             self._stopped.wait(PERIOD)
         self._write_also(True)
