@@ -74,10 +74,10 @@ def _guard() -> None:
     http_request, request_globals = current_request(), current_globals()
     attempts: Attempts = http_request.environ.get(ATTEMPTS_KEY) or Attempts()
     budget = attempts.resume()
-    request_globals.request_id = request_id = attempts.kept.get("request_id") or os.urandom(16).hex()
-    request_globals.started = attempts.kept.get("started") or time.perf_counter()
-    request_globals.allowance = attempts.kept.get("allowance")
-    request_globals.sign_in_attempts = attempts.kept.get("sign_in_attempts")
+    kept = attempts.kept or {"request_id": os.urandom(16).hex(), "started": time.perf_counter(), "allowance": None}
+    for name, value in kept.items():
+        setattr(request_globals, name, value)
+    request_id = request_globals.request_id
     request_globals.segment = segment = first_segment_of(http_request.path)
     logs.request_id.set(request_id)
     logs.client.set(_logged_client(segment, http_request.remote_addr))
