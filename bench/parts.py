@@ -56,13 +56,13 @@ class ProcessorTimes:
     def __init__(self, parts: Stack, case: str, sink: Sink | None = None) -> None:
         self._parts = parts
         self._case = case
-        self._sinks = [sink.pid] if sink else []
+        self._others = {SINK: [sink.pid]} if sink else {}
         self._rounds: dict[int, list[dict[str, float]]] = {}
 
     @contextlib.contextmanager
     def round(self, workers: Sequence[int], count: int) -> Iterator[None]:
         """In the block the workers send so many mails, or answer so many requests."""
-        meter = Meter(self._parts, {SERVICE: workers, SINK: self._sinks}, count)
+        meter = Meter(self._parts, {SERVICE: workers, **self._others}, count)
         with meter.round():
             yield
         self._rounds.setdefault(len(workers), []).extend(meter.rounds)
@@ -70,7 +70,7 @@ class ProcessorTimes:
     def row(self, processes: int) -> Row:
         """The medians in microseconds; `ours` is the sum without the sink."""
         usual = {part: time * 1e6 for part, time in medians(self._rounds[processes]).items()}
-        listed = ", ".join(f"{part} {time:.0f}" for part, time in usual.items() if part != SINK or self._sinks)
+        listed = ", ".join(f"{part} {time:.0f}" for part, time in usual.items())
         total, ending = _total(usual), ""
         if processes > 1:
             ending = "es"

@@ -63,8 +63,7 @@ def _seen_from(parts: Stack, name: str, delay: float) -> Iterator[Stack]:
     arguments = ["-m", "bench.distance", str(port), target, str(delay)]
     with running("distance", arguments, {}, folder):
         wait_for(lambda: listens(port), "the connection to the database is open")
-        environment = {**parts.environment, "DATABASE_URL": url, "PORT": str(free_port())}
-        yield replace(parts, folder=folder, environment=environment)
+        yield replace(parts, folder=folder, environment={**parts.environment, "DATABASE_URL": url})
 
 
 def _reading(options: Options, shop: Shop, servers: list[Server]) -> Row:
