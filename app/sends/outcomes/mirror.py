@@ -40,6 +40,7 @@ KEEP_SECONDS = 3 * 86_400
 """Seconds after which a mirror is deleted that nobody has recovered or extended."""
 CLOSE_SECONDS = 2.0
 """Seconds that the end of a sender waits for the last pipeline."""
+NO_BLOCK = -1
 
 
 def mirror_key(worker: str) -> str:
@@ -66,8 +67,8 @@ class Mirror:
         self._lock = threading.Lock()
         self._work, self._room = threading.Condition(self._lock), threading.Condition(self._lock)
         self._waiting: dict[int, bytes] = {}
-        self._in_pipeline = 0
-        """Results whose pipeline Redis has not answered."""
+        self._in_pipeline = NO_BLOCK
+        """The number of the block that Redis has not answered for."""
         self._blocks: dict[int, int] = {}
         """Recipient -> number of the block with its result, until it is in the database."""
         self._unsettled: dict[int, int] = {}
@@ -113,7 +114,8 @@ class Mirror:
             self._is_slow = not self._room.wait_for(self._has_room, HOLD_SECONDS) or self._is_slow
 
     def _has_room(self) -> bool:
-        return len(self._waiting) + self._in_pipeline < MAX_UNMIRRORED or self._is_slow
+        in_pipeline = self._unsettled.get(self._in_pipeline, 0)
+        return len(self._waiting) + in_pipeline < MAX_UNMIRRORED or self._is_slow
 
     def close(self) -> None:
         """Writes what is left, unless Redis is away."""
@@ -150,7 +152,7 @@ class Mirror:
     def _next_pipeline(self) -> _Pipeline:
         with self._lock:
             pipeline = _Pipeline(next(self._numbers), self._waiting, self._settled)
-            self._waiting, self._settled, self._in_pipeline = {}, [], len(pipeline.lines)
+            self._waiting, self._settled, self._in_pipeline = {}, [], pipeline.number
             if pipeline.lines:
                 self._blocks.update(dict.fromkeys(pipeline.lines, pipeline.number))
                 self._unsettled[pipeline.number] = len(pipeline.lines)
@@ -176,7 +178,7 @@ class Mirror:
 
     def _after_success(self, seconds: float) -> None:
         with self._lock:
-            was_away, self._is_away, self._in_pipeline = self._is_away, False, 0
+            was_away, self._is_away, self._in_pipeline = self._is_away, False, NO_BLOCK
             self._is_slow = self._is_slow and seconds > HOLD_SECONDS
             self._room.notify_all()
         if was_away:
@@ -192,7 +194,7 @@ class Mirror:
             self._unsettled.pop(pipeline.number, None)
             self._waiting = {**left, **self._waiting}
             self._settled = [*dict.fromkeys([*pipeline.settled, *self._settled, pipeline.number])]
-            was_away, self._is_away, self._is_slow, self._in_pipeline = self._is_away, True, True, 0
+            was_away, self._is_away, self._is_slow, self._in_pipeline = self._is_away, True, True, NO_BLOCK
             self._room.notify_all()
         if not was_away:
             logger.warning("results are not mirrored: Redis does not answer: %s", error)

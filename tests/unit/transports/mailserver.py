@@ -94,6 +94,10 @@ class MailServer:
         finally:
             self._answers_left = math.inf
 
+    def answer(self, count: int) -> None:
+        """Answers so many of the mails that are held back, or that come next."""
+        self._answers_left += count
+
     async def wait_for_answer(self, recipient: str) -> None:
         """Returns when the mail may be answered."""
         self.unanswered.append(recipient)
