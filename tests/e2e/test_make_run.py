@@ -10,7 +10,6 @@ import select
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -404,20 +403,6 @@ def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: LaunchedServic
     running.send(addresses(3))
     wait_until(lambda: running.mails() == before + 3, "the mails are there")
     wait_until(running.is_ready, "the service is ready again")
-
-
-def test_reload_replaces_the_code_of_all_processes_of_the_launcher(service: LaunchedService, sink: Sink) -> None:
-    """The web process waits for a signal when the launcher begins it, and for none when it is replaced."""
-    master = min(service.pids("gunicorn"))
-    workers = set(service.pids("gunicorn")) - {master}
-    flask = [str(ROOT / ".venv/bin/python"), "-m", "flask", "--app", "wsgi", "reload"]
-    ended = subprocess.run(flask, cwd=ROOT, env=service.environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    wait_until(lambda: not workers & set(service.pids("gunicorn")), "the workers of the code before have ended")
-    assert master in service.pids("gunicorn")
-    assert "Bad file descriptor" not in service.output()
-    service.send(["reloaded@example.com"])
-    wait_until(lambda: sink.accepted["reloaded@example.com"] == 1, "the mail has arrived")
 
 
 def test_a_killed_api_server_is_restarted(running: LaunchedService) -> None:

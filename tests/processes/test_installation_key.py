@@ -11,7 +11,6 @@ from app.secret_keys import short_fingerprint
 from app.services import make_services
 from tests.conftest import test_settings
 from tests.processes.test_clocks import COMMANDS
-from tests.support.cases import each
 from tests.support.launched import PATIENT, ROOT
 from tests.support.own_postgres import own_postgres
 from tests.support.prepared import migrated_file
@@ -40,12 +39,12 @@ def started(command: tuple[str, ...], **environ: str) -> tuple[int, list[str]]:
     return ended.returncode, [line for line in ended.stderr.splitlines() if not line.startswith("{")]
 
 
-@each("name", COMMANDS)
-def test_a_process_with_another_key_does_not_start(name: str) -> None:
+def test_no_process_starts_with_another_key() -> None:
     with short_folder() as folder:
         environ = {"DATA_DIR": str(folder), "DATABASE_URL": migrated_file(folder / "tms.sqlite3")}
         assert started(COMMANDS["a worker"], **environ, SECRET_KEY=KEY) == (0, [])
-        assert started(COMMANDS[name], **environ, SECRET_KEY=OTHER) == (1, [f"cannot start: {REFUSAL}"])
+        for name, command in COMMANDS.items():
+            assert started(command, **environ, SECRET_KEY=OTHER) == (1, [f"cannot start: {REFUSAL}"]), name
         assert started(COMMANDS["a worker"], **environ, SECRET_KEY=KEY) == (0, [])
 
 

@@ -104,6 +104,7 @@ def check_reload(reload: Reload) -> None:
     assert reloaded.returncode == 0, reloaded.stdout + reloaded.stderr
     assert {service.get("/docs/openapi.json")["info"]["version"] for _ in range(ANSWERS)} == {NEXT}
     assert min(before) in service.pids("gunicorn")
+    assert "Bad file descriptor" not in service.output()  # the web process waits for no signal of the launcher again
     workers = before - {min(before)}
     wait_until(lambda: not workers & set(service.pids("gunicorn")), "the workers from before have ended")
     wait_until(lambda: not reload.keys()[old], "no process signs with the key from before")

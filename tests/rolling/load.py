@@ -27,7 +27,7 @@ class Clients:
 
 
 MANY = Clients(kept=3, fresh=3, pause=0.02)
-FEW = Clients(kept=1, fresh=1, pause=0.2)
+FEW = Clients(kept=1, fresh=1, pause=0.5)
 
 
 class Load:
