@@ -7,8 +7,10 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
 from app.clock import now
 from tests.attack.families import FAMILIES, Family
@@ -20,6 +22,8 @@ from tests.support.postgres_process import PostgresProcess, postgres_process
 
 MOST_SHOWN = 20
 """Faults of a family that are printed."""
+INSTALLATIONS = 3
+"""How many are attacked at the same time in CI: an attack mostly waits."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -51,21 +55,43 @@ def _server(database: str) -> AbstractContextManager[PostgresProcess | None]:
     return postgres_process() if database == "postgresql" else nullcontext()
 
 
+class Installation(NamedTuple):
+    """An installation, and the families of attacks that are tried on it."""
+
+    strict: bool
+    names: list[str]
+
+
 def _hold(options: argparse.Namespace) -> int:
     """Nothing gets through."""
     tally = Tally()
     for database in options.databases:
-        with _server(database) as postgres:
-            for strict in (False, True):
-                is_ci = options.short and options.only is None
-                names = [name for name in options.names if strict in _stages(FAMILIES[name], is_ci)]
-                if names:
-                    with stage(postgres, strict=strict, short=options.short) as on:
-                        for name in names:
-                            _run(on, name, database, tally)
+        with _server(database) as postgres, ThreadPoolExecutor(INSTALLATIONS if _is_ci(options) else 1) as pool:
+
+            def attack(installation: Installation, on: PostgresProcess | None = postgres, at: str = database) -> None:
+                with stage(on, strict=installation.strict, short=options.short) as attacked:
+                    for name in installation.names:
+                        _run(attacked, name, at, tally)
+
+            list(pool.map(attack, _installations(options)))
     print(f"\n{now():%Y-%m-%d}\n", *tally.lines(), sep="\n")
     print(f"\n{len(tally.faults)} attacks got THROUGH" if tally.faults else "\nno attack got through")
     return 1 if tally.faults else 0
+
+
+def _is_ci(options: argparse.Namespace) -> bool:
+    """Whether the short form is run as in CI, not for chosen families."""
+    return options.short and options.only is None
+
+
+def _installations(options: argparse.Namespace) -> Iterator[Installation]:
+    """The ordinary installation and the strict one. CI, which attacks several at once, divides the families."""
+    for strict in (False, True):
+        names = [name for name in options.names if strict in _stages(FAMILIES[name], _is_ci(options))]
+        parts = INSTALLATIONS - 1 if _is_ci(options) and not strict else 1
+        for part in range(parts):
+            if names[part::parts]:
+                yield Installation(strict, names[part::parts])
 
 
 def _stages(family: Family, is_ci: bool) -> set[bool]:
@@ -74,10 +100,8 @@ def _stages(family: Family, is_ci: bool) -> set[bool]:
 
 
 def _run(on: Stage, name: str, database: str, tally: Tally) -> None:
-    began, before = time.monotonic(), set(tally.faults)
-    for attack_case in FAMILIES[name].attack(on):
-        tally.add(name, database, attack_case)
-    faults = [fault for fault in tally.faults if fault not in before]
+    began = time.monotonic()
+    faults = [fault for case in FAMILIES[name].attack(on) if (fault := tally.add(name, database, case))]
     print(f"{name} on {database}: {time.monotonic() - began:.0f} s, {len(faults)} got through", flush=True)
     print(*(f"  {fault[:600]}" for fault in faults[:MOST_SHOWN]), sep="\n", end="\n" if faults else "", flush=True)
 

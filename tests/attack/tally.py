@@ -44,17 +44,19 @@ class Tally:
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], Row] = {}
 
-    def add(self, family: str, database: str, attack_case: Case) -> None:
-        """Counts a case."""
+    def add(self, family: str, database: str, attack_case: Case) -> str:
+        """Counts a case. Returns its fault, with the family and the attack; empty for none."""
         row = self.rows.setdefault((family, attack_case.attack), Row(family, attack_case.attack))
         row.cases[database] = row.cases.get(database, 0) + 1
-        if attack_case.fault:
-            row.faults.append(f"{database}: {attack_case.fault}")
+        if not attack_case.fault:
+            return ""
+        row.faults.append(f"{family}, {attack_case.attack}, {database}: {attack_case.fault}")
+        return row.faults[-1]
 
     @property
     def faults(self) -> list[str]:
         """What got through, with its family and attack."""
-        return [f"{row.family}, {row.attack}, {fault}" for row in self.rows.values() for fault in row.faults]
+        return [fault for row in self.rows.values() for fault in row.faults]
 
     def lines(self) -> list[str]:
         """Markdown, which is readable as plain text."""
