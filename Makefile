@@ -57,8 +57,10 @@ help-all: ## list every command
 run: setup ## run the whole service in the foreground (docs/settings.md lists its settings)
 	@exec $(PYTHON) -m app.launcher
 
-# Tests start over a hundred processes, none of which should have to recompile the code.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal
+# Tests start over a hundred processes, none of which should have to recompile the code. The slowest are named at the
+# end: one of a minute waits for something that does not happen.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal \
+	--durations=5 --durations-min=20
 
 # What starts processes of the service, or fills databases of its own.
 PROCESSES := $(addprefix tests/,e2e/ server/ processes/ restore/ migrations/ docs/)
