@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import NamedTuple
 
 from app.clock import now
@@ -67,16 +68,18 @@ def _hold(options: argparse.Namespace) -> int:
     tally = Tally()
     for database in options.databases:
         with _server(database) as postgres, ThreadPoolExecutor(INSTALLATIONS if _is_ci(options) else 1) as pool:
-
-            def attack(installation: Installation, on: PostgresProcess | None = postgres, at: str = database) -> None:
-                with stage(on, strict=installation.strict, short=options.short) as attacked:
-                    for name in installation.names:
-                        _run(attacked, name, at, tally)
-
-            list(pool.map(attack, _installations(options)))
+            list(pool.map(partial(_attack, options.short, database, postgres, tally), _installations(options)))
     print(f"\n{now():%Y-%m-%d}\n", *tally.lines(), sep="\n")
     print(f"\n{len(tally.faults)} attacks got THROUGH" if tally.faults else "\nno attack got through")
     return 1 if tally.faults else 0
+
+
+def _attack(
+    short: bool, database: str, postgres: PostgresProcess | None, tally: Tally, installation: Installation
+) -> None:
+    with stage(postgres, strict=installation.strict, short=short) as on:
+        for name in installation.names:
+            _run(on, name, database, tally)
 
 
 def _is_ci(options: argparse.Namespace) -> bool:
