@@ -41,6 +41,7 @@ KEEP_SECONDS = 3 * 86_400
 CLOSE_SECONDS = 2.0
 """Seconds that the end of a sender waits for the last pipeline."""
 NO_BLOCK = -1
+"""The number of none."""
 
 
 def mirror_key(worker: str) -> str:

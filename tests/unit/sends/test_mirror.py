@@ -156,9 +156,9 @@ def test_a_restart_of_redis_is_survived(own_redis: RedisProcess, worker: str) ->
 def test_a_message_is_begun_only_with_room_in_the_mirror(
     own_redis: RedisProcess, worker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Room comes from Redis' answer, or when results are in the database."""
-    monkeypatch.setattr(mirror_module, "HOLD_SECONDS", PATIENCE)
-    with connect_redis(own_redis.url, wait=PATIENCE) as client:
+    """Room comes from Redis' answer, or when results are in the database: what else ends the wait comes too late."""
+    monkeypatch.setattr(mirror_module, "HOLD_SECONDS", 2 * PATIENCE)
+    with connect_redis(own_redis.url, wait=2 * PATIENCE) as client:
         mirror = Mirror(client, worker, KEY)
         with own_redis.frozen():
             add(mirror, *range(MAX_UNMIRRORED - 1))
