@@ -34,7 +34,7 @@ from app.http.context import EXTENSION, extension_name
 from app.http.server import worker
 from app.http.server.master import Master
 from app.http.server.request import MAX_REQUEST_LINE
-from app.infrastructure import liveness, logs, metrics, replacing, start_signal, tracing
+from app.infrastructure import liveness, logs, memory, metrics, replacing, start_signal, tracing
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.installation_key import ForeignSecretKey, check_secret_key
 from app.infrastructure.start_checks import StartRefused, check_start
@@ -79,14 +79,13 @@ class ServiceLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
 
 def on_starting(_master: object) -> None:
     """gunicorn's hook: the application is loaded, and nothing listens yet."""
-    gc.enable()
+    memory.tune()
     replacing.end_check()
     log_startup(settings, role="web")
 
 
 def post_worker_init(process: worker.BalancedWorker) -> None:
     """gunicorn's hook: a process of the API is ready."""
-    worker.post_worker_init(process)
     liveness.register_answering(settings.data_dir)
     tracing.start(settings, "web")
     services = getattr(process.wsgi, "extensions", {}).get(EXTENSION)

@@ -38,11 +38,11 @@ def process_services() -> Services:
     logs.configure(settings)
     made = make_services(settings)
     _await_database(made)
+    memory.tune()
     replacing.end_check()
     log_startup(settings, role="background")
     metrics.share(settings, made.database)
     tracing.start(settings, _role())
-    memory.tune()
     return made
 
 

@@ -8,6 +8,7 @@ import importlib
 import os
 
 from app.distribution import gunicorn_command
+from app.infrastructure import memory
 from app.infrastructure.start_signal import StartSignal
 from app.launcher.supervisor import Child, Supervisor
 
@@ -29,7 +30,7 @@ def main() -> int:
         signal.begun()
         gc.disable()  # nothing of what is imported becomes garbage
         service = importlib.import_module("app.launcher.service")
-        gc.enable()
+        memory.tune()
         status: int = service.run(supervisor, api, signal)
         return status
     finally:

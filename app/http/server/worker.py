@@ -29,7 +29,7 @@ from app.http.server.connection import Connection
 from app.http.server.connections import Connections, make_poller
 from app.http.server.request import Limits, Request, max_connections, read_once
 from app.http.server.respond import respond
-from app.infrastructure import liveness, memory
+from app.infrastructure import liveness
 from app.settings import from_environment
 
 logger = logging.getLogger(__name__)
@@ -245,11 +245,6 @@ def _slot(worker: Any) -> int:
 def child_exit(_server: object, worker: Any) -> None:
     """gunicorn's hook, called in the master: a process has ended."""
     _connection_counts[_slot(worker)] = UNUSED_SLOT
-
-
-def post_worker_init(_worker: object) -> None:
-    """gunicorn's hook: the process is ready."""
-    memory.tune()
 
 
 class BalancedWorker(BufferingWorker):
