@@ -129,8 +129,10 @@ def standbys_gone(stage: ClusterStage, _chance: random.Random) -> None:
 # ------------------------------------------------------------------------------------------ hosts of the service
 
 
+CLAIMED = 100
+"""A sender host has claimed so many messages when it loses its database, four times of what it may double."""
 UNWRITTEN = 1.0
-"""Seconds for which a sender host still sends, without its database, before it is lost."""
+"""Seconds for which it still sends before it is lost."""
 
 
 @fault(
@@ -139,11 +141,11 @@ UNWRITTEN = 1.0
     backlog=MANY,
     slowly=4.0,
 )
-def sender_host_cut(stage: ClusterStage, chance: random.Random) -> None:
+def sender_host_cut(stage: ClusterStage, _chance: random.Random) -> None:
     """A sender host is lost for good, at its full rate, with results that it could not write to the database any
     more."""
     host = SENDER_HOSTS[0]
-    time.sleep(chance.uniform(0, 1))
+    wait_until(lambda: stage.claimed_by(host) >= CLAIMED, "the sender host has claimed enough to lose")
     stage.network.split(host, DATABASES)
     time.sleep(UNWRITTEN)
     stage.network.cut(host)

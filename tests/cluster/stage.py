@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 
+from app.db.models import QueueEntry
+from app.recipients.conditions import IS_SENDING
 from tests.chaos.stage import START_WITHIN, Setup, Stage, hooked
 from tests.cluster.engines import BALANCER, Engines
 from tests.cluster.network import PEERS
@@ -147,6 +150,12 @@ class ClusterStage(Stage):
         """The processes of a host."""
         mark = f"DATA_DIR={self.folder / host / 'data'}\0".encode()
         return [pid for pid in self.pids("") if mark in _environment_of(pid)]
+
+    def claimed_by(self, host: str) -> int:
+        """How many messages the senders of a host have claimed, and have no result of in the database."""
+        is_of_host = QueueEntry.worker.startswith(f"{host}-", autoescape=True)
+        with self.services.database.read() as session:
+            return session.scalars(select(func.count()).select_from(QueueEntry).where(IS_SENDING, is_of_host)).one()
 
     def lines_of(self, pids: Collection[int]) -> list[dict[str, Any]]:
         """The lines that these processes have logged."""
