@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import click
 from flask import Flask
 from flask.cli import ScriptInfo
@@ -11,6 +13,7 @@ from app import create_app
 from app.cli import SECTIONS, LazyCommands
 from app.cli.processes import PROCESSES, WrongArgument
 from app.distribution import VERSION
+from app.infrastructure import memory
 from app.settings import SettingsError
 
 
@@ -55,6 +58,7 @@ def tms() -> None:
 
 def main() -> None:
     """The entry point."""
+    gc.disable()  # until the application is loaded: nothing of what is loaded becomes garbage
     tms(prog_name="tms", obj=script_info())
 
 
@@ -65,9 +69,11 @@ def script_info() -> ScriptInfo:
 
 def _application() -> Flask:
     try:
-        return create_app()
+        application = create_app()
     except SettingsError as error:
         raise WrongArgument(str(error)) from None
+    memory.tune()
+    return application
 
 
 if __name__ == "__main__":

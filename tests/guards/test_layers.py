@@ -161,7 +161,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "tracking",
     ),
     "": (),
-    "tms": ("", "cli"),
+    "tms": ("", "cli", "infrastructure"),
     "generated_docs": ("cli", "resources", "seed", "tms"),
 }
 """The architecture of `app`, from the bottom up: room -> the rooms that it imports, all of which stand above it in this
