@@ -37,8 +37,8 @@ def process_services() -> Services:
         raise SystemExit(2) from None
     logs.configure(settings)
     made = make_services(settings)
+    memory.tune()  # before it may wait for long
     _await_database(made)
-    memory.tune()
     replacing.end_check()
     log_startup(settings, role="background")
     metrics.share(settings, made.database)

@@ -130,7 +130,7 @@ def standbys_gone(stage: ClusterStage, _chance: random.Random) -> None:
 
 
 CLAIMED = 100
-"""A sender host has claimed so many messages when it loses its database, four times of what it may double."""
+"""A sender host has claimed so many messages when it loses its database, four times what it may double."""
 UNWRITTEN = 1.0
 """Seconds for which it still sends before it is lost."""
 
