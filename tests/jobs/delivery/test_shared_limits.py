@@ -87,24 +87,27 @@ def test_all_processes_together_open_as_many_connections_as_the_relay_allows(
 ) -> None:
     settings: dict[str, object] = {} if is_named else {"relay_connections": 3}
     pair = make_pair(make_worker, send_connections=4, **settings)
-    with routing_of(pair[0], rows.account_id) as routing, mail_server.hold_answers():
+    with routing_of(pair[0], rows.account_id) as routing:
         if is_named:
             routing.route(routing.transport(mail_server.url(), connections=3))
         rows.add_send(addresses(40))
-        draining = {services: start_drain(services) for services in pair}
+        with mail_server.hold_answers():
+            draining = {services: start_drain(services) for services in pair}
 
-        def are_all_used() -> bool:
-            for services, thread in draining.items():
-                if not thread.is_alive():  # it had found nothing: the other one had claimed everything
-                    draining[services] = start_drain(services)
-            return len(mail_server.unanswered) == 3
+            def are_all_used() -> bool:
+                for services, thread in draining.items():
+                    if not thread.is_alive():  # it had found nothing: the other one had claimed everything
+                        draining[services] = start_drain(services)
+                return len(mail_server.unanswered) == 3
 
-        wait_until(are_all_used, "three mails are in flight")
-        reached = now()
-        wait_until(lambda: are_all_used() and have_returned(rows, reached), "others have waited in vain")
-        for services in pair:
-            services.stopping.set()
-        assert mail_server.sessions == 3  # later there is no route any more, and the rest goes over others
+            wait_until(are_all_used, "three mails are in flight")
+            reached = now()
+            wait_until(lambda: are_all_used() and have_returned(rows, reached), "others have waited in vain")
+            for services in pair:
+                services.stopping.set()
+            assert mail_server.sessions == 3
+        for thread in draining.values():  # they write what became of their messages, which is deleted next
+            thread.join()
 
 
 def have_returned(rows: Rows, moment: datetime) -> bool:
