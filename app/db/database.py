@@ -169,6 +169,8 @@ class Database:
         self._digests = AddressDigests(open_digest_key)
         self.engine = make_engine(url, pool_size=pool_size, autocommit=True, circuit_breaker=self._circuit_breaker)
         self._writing = self.engine.execution_options(**{WRITE_OPTION: True})
+        self.before_close: set[Callable[[], None]] = set()
+        """Each ends a thread that uses the database, and returns once it has ended."""
 
     @property
     def is_postgresql(self) -> bool:
@@ -255,6 +257,8 @@ class Database:
 
     def close(self) -> None:
         """Closes all connections, before a fork and at the end of a process."""
+        for end in self.before_close:
+            end()
         self.engine.dispose()
 
 

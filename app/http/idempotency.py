@@ -430,7 +430,8 @@ class UnreleasedClaims:
         self._lock = threading.Lock()
         self._claims: dict[Claim, float] = {}
         """Claim -> when its lease ends, on the monotonic clock."""
-        self._is_running = False
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
 
     def add(self, database: Database, claim: Claim) -> None:
         """Releases the claim as soon as possible; beyond a number of them, it ends with its lease."""
@@ -438,9 +439,17 @@ class UnreleasedClaims:
             if len(self._claims) >= MAX_UNRELEASED:
                 return
             self._claims[claim] = time.monotonic() + LEASE.total_seconds()
-            if not self._is_running:
-                threading.Thread(target=self._run, args=(database,), name="claims", daemon=True).start()
-                self._is_running = True
+            if self._thread is None:
+                self._ended.clear()
+                self._thread = threading.Thread(target=self._run, args=(database,), name="claims", daemon=True)
+                self._thread.start()
+                database.before_close.add(self.end)
+
+    def end(self) -> None:
+        """Ends the thread before its database is closed, and leaves the claims to the end of their leases."""
+        self._ended.set()
+        if (thread := self._thread) is not None:
+            thread.join()
 
     def _run(self, database: Database) -> None:
         while claims := self._current():
@@ -448,7 +457,7 @@ class UnreleasedClaims:
             with contextlib.suppress(SQLAlchemyError), limit_waits(RELEASE_SECONDS):
                 self._forget(claims, database.transact(partial(_delete_claims, claims=claims)))
                 pause = LOOK_PAUSE
-            time.sleep(pause)
+            self._ended.wait(pause)
 
     def _forget(self, claims: Sequence[Claim], released: Collection[Claim]) -> None:
         """Forgets those that are released; the others come behind those that were not tried yet."""
@@ -462,8 +471,10 @@ class UnreleasedClaims:
         """Claims whose lease has not ended, as many as one statement deletes; without any the thread ends."""
         with self._lock:
             moment = time.monotonic()
-            self._claims = {claim: end for claim, end in self._claims.items() if end > moment}
-            self._is_running = bool(self._claims)
+            is_left = self._ended.is_set()
+            self._claims = {claim: end for claim, end in self._claims.items() if end > moment and not is_left}
+            if not self._claims:
+                self._thread = None
             return list(itertools.islice(self._claims, MAX_RELEASED))
 
 

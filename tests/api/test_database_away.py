@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -13,7 +14,7 @@ from werkzeug.test import TestResponse
 
 from app.db import bounded_connection, outage
 from app.db.bounded_connection import MIN_CONNECT_SECONDS, RESERVED_SECONDS
-from app.db.database import Transaction
+from app.db.database import Database, Transaction
 from app.db.models import Recipient
 from app.db.outage import OutcomeUnknown
 from app.settings import Settings
@@ -23,7 +24,7 @@ from tests.support.apps import app_with
 from tests.support.client import Client, check_error
 from tests.support.own_postgres import OwnPostgres
 from tests.support.sends import SendsApi
-from tests.support.servers import short_folder, wait_until
+from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.support.tenants import new_tenant, unique
 
 
@@ -128,19 +129,35 @@ def test_an_outage_is_logged_in_one_line_per_request_with_one_traceback(
     wait_until(lambda: is_back(own_sends), "it answers again")
 
 
+Work = Callable[[Transaction], TestResponse]
+
+
+@contextmanager
+def transacting(database: Database, instead: Callable[[Work], TestResponse]) -> Iterator[None]:
+    """Inside the block the requests of this thread call something else than `transact`. The thread that releases their
+    claims does not."""
+    transact, requesting = database.transact, threading.current_thread()
+
+    def choose(work: Work) -> TestResponse:
+        return instead(work) if threading.current_thread() is requesting else transact(work)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(database, "transact", choose)
+        yield
+
+
 def test_an_idempotency_key_is_free_at_once_after_a_503(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
     """Nothing was written, and the database was not available to release the key."""
     headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
     database = own_sends.tenant.services.database
     transact = database.transact
 
-    def frozen(work: Callable[[Transaction], TestResponse]) -> TestResponse:
+    def frozen(work: Work) -> TestResponse:
         with own_postgres.frozen(), hasty():
             bounded_connection.current().shorten(0.4)
             return transact(work)
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(database, "transact", frozen)
+    with transacting(database, frozen):
         check_away(own_sends.post(body, headers=headers))
     wait_until(lambda: is_back(own_sends), "it answers again")
     assert own_sends.rows(Recipient) == []
@@ -149,13 +166,38 @@ def test_an_idempotency_key_is_free_at_once_after_a_503(own_sends: SendsApi, own
     assert "Idempotent-Replayed" not in answer.headers
 
 
+def test_claims_are_released_by_a_thread_that_ends_before_its_database_is_closed(
+    own_settings: Settings, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would open another connection, which nobody closes, for as long as the claim lasts."""
+    for pause in ("LOOK_PAUSE", "RELEASE_PAUSE"):
+        monkeypatch.setattr(f"app.http.idempotency.{pause}", PATIENCE)
+    with app_with(own_settings) as application:
+        sends = SendsApi(new_tenant(application))
+        database = sends.tenant.services.database
+        transact = database.transact
+
+        def without_database(work: Work) -> TestResponse:
+            with own_postgres.away():
+                return transact(work)
+
+        with transacting(database, without_database):
+            check_away(sends.post(sends.email(), headers={"Idempotency-Key": unique("key")}))
+        assert "claims" in threads()
+    assert "claims" not in threads()
+
+
+def threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate()}
+
+
 def test_a_key_whose_commit_was_not_answered_does_its_work_once(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
     """The first commit waits for a standby that is absent: neither timeouts nor retries end that, or send twice."""
     headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
     database = own_sends.tenant.services.database
     transact = database.transact
 
-    def without_standby(work: Callable[[Transaction], TestResponse]) -> TestResponse:
+    def without_standby(work: Work) -> TestResponse:
         standby.enter_context(own_postgres.without_standby())
 
         def hurried(transaction: Transaction) -> TestResponse:
@@ -167,8 +209,7 @@ def test_a_key_whose_commit_was_not_answered_does_its_work_once(own_sends: Sends
         return transact(hurried)
 
     with ExitStack() as standby:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(database, "transact", without_standby)
+        with pytest.MonkeyPatch.context() as patched, transacting(database, without_standby):
             assert "may have been made" in check_away(own_sends.post(body, headers=headers))
         wait_until(lambda: own_postgres.waiting_commits() == 2, "the server waits on")
         with hasty():
