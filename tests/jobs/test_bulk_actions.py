@@ -29,9 +29,9 @@ from app.infrastructure.redis_client import AUTOMATIONS, SENDS
 from app.maintenance.audit_seals import seal_entries
 from app.sends.outcomes.requeue import requeue
 from jobs.schedule import tick
-from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.cases import each
+from tests.support.databases import BACKENDS
 from tests.support.killed import killed_at
 from tests.support.rows import Rows
 from tests.support.statements import StatementCounter

@@ -38,8 +38,8 @@ from app.db.models import (
 )
 from app.events.rotation import current_rotation
 from app.maintenance import sweeps
-from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
+from tests.support.databases import BACKENDS
 from tests.support.tenants import Tenant, new_tenant, unique
 
 RECIPIENTS = counting(1)

@@ -13,9 +13,9 @@ from sqlalchemy import text
 from app.clock import now, seconds_to_next_month
 from app.infrastructure.redis_client import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from jobs.schedule import Periodic, periodic_jobs, tick
-from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.captured import capture
+from tests.support.databases import BACKENDS
 from tests.support.forked import ForkedProcess, run_module
 from tests.support.servers import wait_until
 from tests.support.statements import StatementCounter

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.conftest import BACKENDS
+from tests.support.databases import BACKENDS
 from tests.support.prepared import migrated_file
 from tests.support.servers import migrated_database, scratch_database, short_folder
 

@@ -8,9 +8,9 @@ import pytest
 
 from app.maintenance.audit_seals import seal_entries
 from app.settings import Settings
-from tests.conftest import BACKENDS
 from tests.restore.conftest import Installation, Installer, rewritten, running
 from tests.restore.test_restored import later
+from tests.support.databases import BACKENDS
 from tests.support.tenants import new_tenant
 
 

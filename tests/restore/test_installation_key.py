@@ -15,8 +15,8 @@ from app.infrastructure.installation_key import (
 )
 from app.secret_keys import fingerprint, short_fingerprint
 from app.settings import Settings
-from tests.conftest import BACKENDS
 from tests.restore.conftest import Installation, Installer, running
+from tests.support.databases import BACKENDS
 from tests.support.tenants import new_tenant
 
 OLD, NEW = "the key of before with 32 characters or more", "the key from now on with 32 characters or more"

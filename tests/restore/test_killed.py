@@ -26,9 +26,9 @@ from app.sends.outcomes.attempt_result import AttemptResult
 from app.services import make_services
 from app.settings import Settings, from_environment
 from app.transports.base import DeliveryResult
-from tests.conftest import BACKENDS
 from tests.restore.conftest import Installation, Installer, running
 from tests.restore.test_known_since import write_journal
+from tests.support.databases import BACKENDS
 from tests.support.forked import ForkedProcess
 from tests.support.rows import Rows
 from tests.support.servers import wait_until

@@ -17,9 +17,9 @@ from app.sends.delivery.drain import drain
 from app.sends.outcomes.attempt_result import AttemptResult, journal_folder
 from app.settings import Settings
 from app.transports.base import DeliveryResult
-from tests.conftest import BACKENDS
 from tests.restore.conftest import Installation, Installer, running
 from tests.restore.test_restored import later
+from tests.support.databases import BACKENDS
 from tests.support.rows import Rows
 from tests.support.tenants import new_tenant
 from tests.unit.transports.mailserver import MailServer

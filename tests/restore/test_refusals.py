@@ -16,8 +16,8 @@ from app.db.models import Account
 from app.db.phases import BASELINE
 from app.infrastructure import liveness
 from app.settings import Settings
-from tests.conftest import BACKENDS
 from tests.restore.conftest import Installation, Installer, is_untouched, rewritten, running
+from tests.support.databases import BACKENDS
 from tests.support.next_release import CONTRACTED
 from tests.support.tenants import new_tenant
 

@@ -35,10 +35,10 @@ from app.sends.delivery.drain import drain
 from app.sends.outcomes.attempt_result import AttemptResult, journal_folder
 from app.settings import Settings, from_environment
 from app.transports.base import DeliveryResult
-from tests.conftest import BACKENDS
 from tests.restore.conftest import Installation, Installer, rewritten, running
 from tests.support.automations import add_automation
 from tests.support.client import SENDS, Client
+from tests.support.databases import BACKENDS
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, new_tenant
 from tests.unit.transports.mailserver import MailServer

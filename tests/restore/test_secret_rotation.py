@@ -25,10 +25,10 @@ from app.secret_keys import decrypt, generated_keys, short_fingerprint, write_ge
 from app.sends.delivery.drain import drain
 from app.settings import Settings
 from app.tracking.tokens import recipient_of_address
-from tests.conftest import BACKENDS
 from tests.restore.conftest import Installation, Installer, running
 from tests.restore.test_restored import later
 from tests.support.client import SENDS, Client
+from tests.support.databases import BACKENDS
 from tests.support.tenants import Tenant, new_tenant
 from tests.support.webhook_receiver import Receiver
 from tests.unit.transports.mailserver import MailServer, ReceivedMail

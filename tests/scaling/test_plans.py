@@ -59,10 +59,11 @@ from app.tracking.feedback_channels import receipt_url, unsubscribe_link
 from app.tracking.links import InlineLink, link_token
 from app.tracking.recorder import VISITS
 from app.tracking.tokens import OPEN_PURPOSE, recipient_token, return_path
-from tests.conftest import BACKENDS, test_settings
+from tests.conftest import test_settings
 from tests.support.automations import add_automation
 from tests.support.cases import each
 from tests.support.client import SENDS, Client
+from tests.support.databases import BACKENDS
 from tests.support.filled import GROWING, fill
 from tests.support.mail_reports import complaint, delivery_failure
 from tests.support.plans import StatementRecorder, reads_index_alone, rows_read, scanned

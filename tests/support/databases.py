@@ -22,9 +22,10 @@ ONE_DATABASE = (
             *("additions", "answers", "auth_and_order", "automations", "bodies", "contacts_create"),
             *("contacts_delete", "contacts_events", "contacts_subscriptions", "contacts_update", "docs", "dry_run"),
             *("errors", "field_vocabulary", "health", "home", "hosts", "idempotency_header", "inbox", "isolation"),
-            *("kannel", "key_uses", "lists", "openapi", "openapi_clients", "openapi_empty", "pages", "proxies"),
-            *("rate_limit", "readiness", "redis_away", "relay_hooks", "root", "sendgrid", "sends_email"),
-            *("sends_rules", "sends_sms", "tracking", "unsubscribe"),
+            *("kannel", "key_uses", "lists", "mail_headers", "management", "openapi", "openapi_clients"),
+            *("openapi_empty", "pages", "preferences", "proxies", "rate_limit", "readiness", "redis_away"),
+            *("relay_hooks", "root", "sendgrid", "sends_email", "sends_rules", "sends_sms", "tracking"),
+            *("unsubscribe",),
         )
     ),
     *(
@@ -32,15 +33,15 @@ ONE_DATABASE = (
         for name in (
             *("accounts", "automations", "bulk_actions", "contact_import", "contacts", "content", "domains"),
             *("every_page", "groups", "held_messages", "inbox", "keys", "lists", "message_versions", "messages"),
-            *("names", "navigation", "notices", "overview", "pauses", "people", "questions", "queues", "signing"),
-            *("stored_messages", "webhooks"),
+            *("names", "navigation", "notices", "overview", "pauses", "people", "provider", "questions", "queues"),
+            *("signing", "stored_messages", "webhooks"),
         )
     ),
     *(
         f"tests/cli/test_{name}.py"
         for name in (
-            *("accounts", "audit_repeats", "automation_runs", "automations", "base", "console", "contact_import"),
-            *("contacts", "documentation", "domain_reports", "domains", "explain", "forget", "holds"),
+            *("accounts", "audit_repeats", "automation_runs", "automations", "base", "console", "contact_counts"),
+            *("contact_import", "contacts", "documentation", "domain_reports", "domains", "explain", "forget", "holds"),
             *("inbound_email", "inbound_sms", "inbox", "keys", "lists", "message_versions", "messages", "pauses"),
             *("refusing_relays", "seed", "sends", "simulate", "status", "strangers", "suppressions", "tms"),
             *("transports", "webhooks"),
@@ -49,26 +50,27 @@ ONE_DATABASE = (
     *(
         f"tests/jobs/delivery/test_{name}.py"
         for name in (
-            *("bounds", "building_ahead", "content", "copies", "domain_backoff", "draining", "failover", "fairness"),
-            *("feedback_channels", "hostile_answers", "journal_trouble", "listener", "long_replies"),
-            *("magic_story", "mail_reports", "outcomes", "pauses", "plugin_transport", "proven", "rate"),
-            *("refusing_relays", "requirements", "routes", "sender_hosts", "signing", "skips", "sms_gateway"),
-            *("tracking", "transport_metrics", "uncertain"),
+            *("bounds", "building_ahead", "causes_of_suppressions", "content", "copies", "domain_backoff"),
+            *("draining", "failover", "fairness", "feedback_channels", "hostile_answers", "journal_trouble"),
+            *("listener", "long_replies", "magic_story", "mail_reports", "outcomes", "pauses", "plugin_transport"),
+            *("preferences_story", "priority", "proven", "rate", "refusing_relays", "requirements", "routes"),
+            *("sender_hosts", "signing", "skips", "sms_gateway", "suppressions_story", "tracking"),
+            *("transport_metrics", "uncertain"),
         )
     ),
     *(
         f"tests/jobs/test_{name}.py"
         for name in (
             *("audit_seals", "bulk_actions", "contact_wildcards", "copied_ids", "dry_run_equals_send", "explained"),
-            *("figures", "host_metrics", "magic", "metrics", "network_checks", "one_address", "schedule"),
-            *("secret_values", "skipping", "test_keys", "traces", "webhook_choices", "webhook_registration"),
-            *("webhooks",),
+            *("figures", "host_metrics", "magic", "metrics", "network_checks", "one_address", "secret_values"),
+            *("skipping", "tags", "test_keys", "traces", "webhook_choices", "webhook_registration", "webhooks"),
         )
     ),
     *(
         f"tests/jobs/automations/test_{name}.py"
-        for name in ("advanced", "entry", "examples", "operations", "pauses", "story", "time")
+        for name in ("advanced", "changes", "entry", "examples", "operations", "pauses", "story", "time")
     ),
+    *(f"tests/jobs/submission/test_{name}.py" for name in ("again", "login", "mails", "refused")),
     "tests/guards/test_routes.py",
     "tests/imports/",
     "tests/unit/seed/",
@@ -79,10 +81,13 @@ SAMPLE = 8
 VARIABLE = "BOTH_DATABASES"
 
 
+BACKENDS = ("sqlite", "postgresql")
+
+
 def backend(item: pytest.Item) -> str | None:
-    """The database that a test runs over, if it asks for one."""
-    params = item.callspec.params if hasattr(item, "callspec") else {}
-    return params["settings"] if isinstance(params.get("settings"), str) else None
+    """The database that a test asks for, by `settings` or by a fixture of its own: PostgreSQL if it asks for both."""
+    params = list(item.callspec.params.values()) if hasattr(item, "callspec") else []
+    return next((name for name in reversed(BACKENDS) if name in params), None)
 
 
 def spared(items: Iterable[pytest.Item]) -> set[pytest.Item]:
