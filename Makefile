@@ -63,7 +63,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 	--durations=5 --durations-min=20
 
 # What starts processes of the service, or fills databases of its own.
-PROCESSES := $(addprefix tests/,e2e/ server/ processes/ restore/ migrations/ docs/)
+PROCESSES := $(addprefix tests/,e2e/ server/ processes/ databases/ restore/ migrations/ docs/)
 TARGETS_OF_THEIR_OWN := $(PROCESSES) $(addprefix tests/,interop/ openapi/ clients/ installed/ deploy/ monitoring/ browser/ scaling/)
 
 .PHONY: test
@@ -78,7 +78,7 @@ verify: setup-dev ## run every suite, with a table at the end (ARGS="--since COM
 e2e: TEST_PROCESSES := 4
 
 .PHONY: e2e
-e2e: setup-dev ## test the whole service as `make run` starts it, its processes, restores, migrations and the pages
+e2e: setup-dev ## test the whole service as `make run` starts it, its processes, what works on whole databases, and the pages
 	@$(PYTEST) $(PROCESSES) $(ARGS)
 
 .PHONY: scaling

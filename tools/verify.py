@@ -50,14 +50,16 @@ SUPPORT = ("Makefile", "tools", "tests/support", "requirements/dev.lock")
 WITH_POSTGRES = f".venv/bin/python -m tests.support.with_postgres ACCEPTANCE_DATABASE_URL {ACCEPTANCE}"
 POOLED = f".venv/bin/python -m tests.support.with_postgres --pgbouncer ACCEPTANCE_DATABASE_URL {ACCEPTANCE}"
 ON_CLUSTER = f".venv/bin/python -m tests.cluster --acceptance {ACCEPTANCE}"
-PROCESSES = tuple(f"tests/{name}" for name in ("e2e", "server", "processes", "restore", "migrations", "docs"))
+PROCESSES = tuple(
+    f"tests/{name}" for name in ("e2e", "server", "processes", "databases", "restore", "migrations", "docs")
+)
 """What `make e2e` runs."""
 CLUSTER = ("tests/cluster", "tests/chaos", "deploy")
 SUITES = (
     Suite("lint", "make lint", short="make lint", always=True),
     Suite("test", "env BOTH_DATABASES=on make test", short="make test", always=True),
     Suite("scaling", "make scaling", ("bench", "docs", "tests/scaling"), short="make scaling"),
-    Suite("e2e", "make e2e", ("docs", "README.md", *PROCESSES), short="make e2e"),
+    Suite("e2e", "env BOTH_DATABASES=on make e2e", ("docs", "README.md", *PROCESSES), short="make e2e"),
     Suite("acceptance on SQLite", ACCEPTANCE, short=ACCEPTANCE, program=ACCEPTANCE),
     Suite("acceptance on PostgreSQL", WITH_POSTGRES, short=WITH_POSTGRES, program=ACCEPTANCE),
     Suite("acceptance behind PgBouncer", POOLED, packages="interop-packages", program=ACCEPTANCE),

@@ -14,7 +14,7 @@ from sqlalchemy import delete, select
 from app.db.models import Contact, QueueEntry, Recipient, Remains, Unsubscriber
 from app.sends.delivery.drain import drain
 from tests.cli.conftest import Cli
-from tests.jobs.running import alone
+from tests.databases.running import alone
 from tests.support.contacts import contacts_path
 from tests.support.databases import BACKENDS
 from tests.support.seeds import write_seed

@@ -370,7 +370,7 @@ def test_every_action_can_happen() -> None:
 def test_every_action_is_expected_by_a_test() -> None:
     """Which does it, and looks for its entry."""
     never_done = {"key.deleted"}
-    folders = (Path(__file__).parents[1] / name for name in ("api", "cli", "jobs", "restore"))
+    folders = (Path(__file__).parents[1] / name for name in ("api", "cli", "databases", "jobs", "restore"))
     texts = "\n".join(path.read_text("utf-8") for folder in folders for path in folder.rglob("test_*.py"))
     assert {action for action in ACTIONS if not re.search(rf"\b{re.escape(action)}\b", texts)} == never_done
 

@@ -33,7 +33,7 @@ MAY_READ_A_STOPWATCH = {
     "tests/fuzz/engine.py": "it prints how long a target has taken",
     "tests/installed/test_first_mail.py": "it prints how long the first mail has taken",
     "tests/restore/test_secret_rotation.py": "it passes the clock on",
-    "tests/jobs/test_figures.py": "it passes the clock on",
+    "tests/databases/test_figures.py": "it passes the clock on",
     "tests/rolling/__main__.py": "it prints how long an upgrade has taken",
     "tests/server/test_repeated_requests.py": "a moment since when a request has waited, which the code compares",
     "tests/server/test_held_bytes.py": "it compares how long requests take before and during a flood",

@@ -24,8 +24,8 @@ from app.network_checks.ask import Kind, ask, is_under_way
 from app.network_checks.run import NetworkChecker, has_due
 from app.services import Services
 from jobs.schedule import tick
+from tests.databases.running import Alone, alone
 from tests.jobs.conftest import Hook, changed
-from tests.jobs.running import Alone, alone
 from tests.support.databases import BACKENDS
 from tests.support.nameserver import NameServer
 from tests.support.servers import wait_until

@@ -23,9 +23,9 @@ from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
 from tests.cli.conftest import Cli
+from tests.databases.test_forgetting import files_naming, found_in, rows_naming
 from tests.jobs.conftest import changed
 from tests.jobs.delivery.conftest import body, parsed
-from tests.jobs.test_forgetting import files_naming, found_in, rows_naming
 from tests.support.browser import signed_in, words
 from tests.support.client import SENDS
 from tests.support.sends import AcceptedSend, SendsApi

@@ -14,7 +14,7 @@ import pytest
 
 from app.smtp_server.listener import MAX_SESSIONS_OF_NETWORK
 from app.tracking.tokens import return_path
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.listeners import (
     MEGABYTE,
     MOST_GROWTH,

@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from app.db.models import IdempotencyRecord, Recipient, Send
 from app.smtp_server.listener import MAX_SESSIONS_OF_NETWORK
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.certificates import Authority
 from tests.support.listeners import (
     MEGABYTE,

@@ -61,15 +61,16 @@ ONE_DATABASE = (
     *(
         f"tests/jobs/test_{name}.py"
         for name in (
-            *("audit_seals", "bulk_actions", "contact_wildcards", "copied_ids", "dry_run_equals_send", "explained"),
-            *("figures", "host_metrics", "magic", "metrics", "network_checks", "one_address", "secret_values"),
-            *("skipping", "tags", "test_keys", "traces", "webhook_choices", "webhook_registration", "webhooks"),
+            *("contact_wildcards", "copied_ids", "dry_run_equals_send", "explained", "host_metrics", "magic"),
+            *("metrics", "network_checks", "one_address", "secret_values", "skipping", "tags", "test_keys", "traces"),
+            *("webhook_choices", "webhook_registration", "webhooks"),
         )
     ),
     *(
         f"tests/jobs/automations/test_{name}.py"
         for name in ("advanced", "changes", "entry", "examples", "operations", "pauses", "story", "time")
     ),
+    *(f"tests/databases/test_{name}.py" for name in ("audit_seals", "bulk_actions", "figures")),
     *(f"tests/jobs/submission/test_{name}.py" for name in ("again", "login", "mails", "refused")),
     "tests/guards/test_routes.py",
     "tests/imports/",

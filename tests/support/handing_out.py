@@ -23,7 +23,7 @@ SLOW = (
     "tests/jobs/delivery/test_crash.py",
     "tests/jobs/delivery/test_day.py",
     "tests/jobs/delivery/test_fairness.py",
-    "tests/jobs/test_schedule.py",
+    "tests/databases/test_schedule.py",
     "tests/jobs/test_worker.py",
     "tests/migrations/",
     "tests/restore/test_killed.py",

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.jobs.running import Alone
+from tests.databases.running import Alone
 from tests.support.forked import ForkedProcess, run_module
 from tests.support.servers import PATIENCE, wait_until
 

@@ -22,8 +22,8 @@ from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult
+from tests.databases.running import Alone, alone
 from tests.jobs.delivery.test_fairness import addresses, take
-from tests.jobs.running import Alone, alone
 from tests.support.rows import Rows
 from tests.support.statements import StatementCounter
 

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from app.clock import now, seconds_to_next_month
 from app.infrastructure.redis_client import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from jobs.schedule import Periodic, periodic_jobs, tick
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.captured import capture
 from tests.support.databases import BACKENDS
 from tests.support.forked import ForkedProcess, run_module

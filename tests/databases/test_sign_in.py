@@ -18,7 +18,7 @@ from app.maintenance.stored_secrets import count_secrets, encrypt_anew
 from app.sign_in.due import has_due
 from app.sign_in.run import SignInWorker
 from jobs.schedule import tick
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.browser import HOME, Browser
 from tests.support.databases import BACKENDS
 from tests.support.provider import provider

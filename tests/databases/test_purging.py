@@ -41,7 +41,7 @@ from app.tracking.feedback_channels import unsubscribe_link
 from app.tracking.links import StoredLink, link_token
 from app.tracking.recorder import VISITS
 from tests.cli.conftest import Cli
-from tests.jobs.running import alone
+from tests.databases.running import alone
 from tests.support.client import SENDS, Client
 from tests.support.databases import BACKENDS
 from tests.support.rows import Rows

@@ -27,7 +27,7 @@ from app.recipients.row import add_steps, step_row
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import claim
 from tests.cli.conftest import Cli
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.client import SENDS
 from tests.support.databases import BACKENDS
 from tests.support.races import meanwhile

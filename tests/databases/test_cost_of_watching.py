@@ -20,7 +20,7 @@ from app.maintenance.overview import read_put_off
 from app.maintenance.sweeps import SendQueueSweep
 from app.sends.delivery.claim import claim
 from app.sends.delivery.returning import ReturningMessages
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.databases import BACKENDS
 from tests.support.plans import StatementRecorder, rows_read
 from tests.support.tenants import unique

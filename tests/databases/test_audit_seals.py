@@ -25,7 +25,7 @@ from app.maintenance.stored_secrets import count_secrets, encrypt_anew
 from app.settings import Settings
 from jobs.schedule import tick
 from tests.cli.conftest import Cli
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.databases import BACKENDS
 from tests.support.servers import wait_until
 from tests.support.statements import StatementCounter

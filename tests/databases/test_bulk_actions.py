@@ -29,7 +29,7 @@ from app.infrastructure.redis_client import AUTOMATIONS, SENDS
 from app.maintenance.audit_seals import seal_entries
 from app.sends.outcomes.requeue import requeue
 from jobs.schedule import tick
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.cases import each
 from tests.support.databases import BACKENDS
 from tests.support.killed import killed_at

@@ -38,7 +38,7 @@ from app.db.models import (
 )
 from app.events.rotation import current_rotation
 from app.maintenance import sweeps
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.databases import BACKENDS
 from tests.support.tenants import Tenant, new_tenant, unique
 

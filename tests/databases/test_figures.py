@@ -24,7 +24,7 @@ from app.maintenance import figures
 from app.maintenance.figures import MAX_WORST, Figures, FiguresReader, Reading
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
-from tests.jobs.running import Alone, alone
+from tests.databases.running import Alone, alone
 from tests.support.automations import add_automation
 from tests.support.databases import BACKENDS
 from tests.support.plans import StatementRecorder
