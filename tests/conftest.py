@@ -109,14 +109,16 @@ LIMITS = (
     "app.db.bounded_connection.REQUEST_SECONDS",
     "app.launcher.embedded_redis.START_SECONDS",
     "app.maintenance.figures.WAIT_SECONDS",
+    "app.sends.delivery.drain.MAX_WAIT",
     "app.services.WAIT",
 )
-"""Seconds after which the service gives up waiting for a database or a Redis."""
+"""Seconds after which the service gives up waiting for a database or a Redis, or a claimed message for a connection."""
 
 
 @pytest.fixture(scope="session", autouse=True)
 def patience() -> Iterator[None]:
-    """A slow machine is no outage: the service waits as long as the tests do, except where one shortens a limit."""
+    """A slow machine is no outage, and no busy relay: the service waits as long as the tests do, except where one
+    shortens a limit."""
     with pytest.MonkeyPatch.context() as patch:
         for limit in LIMITS:
             patch.setattr(limit, PATIENCE)

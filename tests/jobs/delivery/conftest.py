@@ -23,7 +23,6 @@ from app.services import Services
 from tests.jobs.conftest import changed
 from tests.support.clocks import ClockAhead, clock_of
 from tests.support.rows import Rows
-from tests.support.servers import PATIENCE
 from tests.unit.transports.mailserver import MailServer
 
 Changed = Callable[..., Services]
@@ -88,9 +87,10 @@ def drain_clock(monkeypatch: pytest.MonkeyPatch) -> ClockAhead:
 
 
 @pytest.fixture
-def patient_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Claimed rows wait for a connection for as long as a test may take."""
-    monkeypatch.setattr(drain_module, "MAX_WAIT", PATIENCE)
+def hasty_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claimed rows soon go back to the queue if they find no connection. In other tests they wait as long as a test
+    may take."""
+    monkeypatch.setattr(drain_module, "MAX_WAIT", 0.5)
 
 
 @pytest.fixture

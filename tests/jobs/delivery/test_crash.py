@@ -317,7 +317,6 @@ def test_a_drained_journal_is_empty(rows: Rows, worker: Services) -> None:
         assert [(journal.dead, journal.results()) for journal in journals] == [(False, [])]
 
 
-@pytest.mark.usefixtures("patient_rows")
 def test_a_stop_finishes_messages_in_flight_and_requeues_the_rest(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:

@@ -49,7 +49,6 @@ def test_a_drain_that_leaves_no_due_rows_queues_no_wake_up(rows: Rows, worker: S
     assert sends_queue.count == 0
 
 
-@pytest.mark.usefixtures("patient_rows")
 def test_a_drain_at_the_end_of_its_time_slice_wakes_the_next(
     rows: Rows,
     make_worker: Changed,

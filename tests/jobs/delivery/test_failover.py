@@ -12,7 +12,6 @@ from sqlalchemy import select
 from app.db.models import RecipientStep
 from app.inbound.smpp import incoming_handler
 from app.infrastructure.metrics import TRANSPORT_FAILOVERS
-from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.services import Services
 from app.transports import base
@@ -83,7 +82,6 @@ def test_a_large_message_that_is_passed_on_keeps_no_other_large_one_waiting(
     """Only one large message is built at a time. A message that is passed on is built already when the next transport
     gets it."""
     monkeypatch.setattr(base, "FIRST_BACKOFF", PATIENCE)
-    monkeypatch.setattr(drain_module, "MAX_WAIT", PATIENCE)
     routing.route(routing.transport(away()), routing.transport(second.url()))
     ids = rows.add_send(["ann@a.example", "bob@a.example"], body_text=f"{'x' * 60} " * 3000)
     drain(worker)
@@ -200,6 +198,7 @@ def test_receipts_of_two_gateways_with_the_same_ids_find_their_messages(
     assert rows.states(ids) == ["delivered", "bounced"]
 
 
+@pytest.mark.usefixtures("hasty_rows")
 def test_a_slow_transport_holds_up_no_message_for_another_of_the_same_account(
     rows: Rows, routing: Routing, second: MailServer, mail_server: MailServer, start_drain: StartDrain
 ) -> None:

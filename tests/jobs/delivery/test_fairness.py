@@ -129,6 +129,7 @@ def test_a_password_reset_does_not_wait_for_a_backlog(
     assert order.index("reset@example.com") - before <= INITIAL_BATCH_SIZE + 10
 
 
+@pytest.mark.usefixtures("hasty_rows")
 def test_claimed_rows_that_find_no_connection_are_requeued(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:

@@ -81,6 +81,7 @@ def test_a_process_without_a_heartbeat_keeps_its_share() -> None:
     assert (share.connections(3), share.rate(5.0)) == (1, 2.5)
 
 
+@pytest.mark.usefixtures("hasty_rows")
 @pytest.mark.parametrize("is_named", [False, True])
 def test_all_processes_together_open_as_many_connections_as_the_relay_allows(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain, is_named: bool
