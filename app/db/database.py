@@ -257,7 +257,7 @@ class Database:
 
     def close(self) -> None:
         """Closes all connections, before a fork and at the end of a process."""
-        for end in self.before_close:
+        for end in tuple(self.before_close):
             end()
         self.engine.dispose()
 

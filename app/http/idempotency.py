@@ -470,9 +470,8 @@ class UnreleasedClaims:
     def _current(self) -> list[Claim]:
         """Claims whose lease has not ended, as many as one statement deletes; without any the thread ends."""
         with self._lock:
-            moment = time.monotonic()
-            is_left = self._ended.is_set()
-            self._claims = {claim: end for claim, end in self._claims.items() if end > moment and not is_left}
+            moment = math.inf if self._ended.is_set() else time.monotonic()
+            self._claims = {claim: end for claim, end in self._claims.items() if end > moment}
             if not self._claims:
                 self._thread = None
             return list(itertools.islice(self._claims, MAX_RELEASED))
