@@ -64,7 +64,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 
 # What starts processes of the service, or fills databases of its own.
 PROCESSES := $(addprefix tests/,e2e/ server/ processes/ databases/ restore/ migrations/ docs/)
-TARGETS_OF_THEIR_OWN := $(PROCESSES) $(addprefix tests/,interop/ openapi/ clients/ installed/ deploy/ monitoring/ browser/ scaling/)
+TARGETS_OF_THEIR_OWN := $(PROCESSES) $(addprefix tests/,guards/ interop/ openapi/ clients/ installed/ deploy/ monitoring/ browser/ scaling/)
 
 .PHONY: test
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
@@ -249,10 +249,11 @@ rolling: setup-dev ## upgrade the running service under load, from the last code
 	@$(PYTHON) -m tests.rolling $(ARGS)
 
 .PHONY: lint
-lint: setup-dev ## check format, style, types, and the dependencies for known vulnerabilities
+lint: setup-dev ## check format, style, types, the rules of the code base, and the dependencies for known vulnerabilities
 	@$(VENV)/bin/ruff format --quiet --check $(CODE)
 	@$(VENV)/bin/ruff check --quiet $(CODE)
 	@$(VENV)/bin/mypy --no-error-summary
+	@$(PYTEST) --quiet tests/guards
 	@$(PYTHON) -m tools.audit requirements.lock requirements/dev.lock
 
 .PHONY: format

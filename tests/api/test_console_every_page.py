@@ -1,6 +1,6 @@
 """What is the same on every page, file and form of the console: who sees it, and how it refuses
 (docs/console-security.md). The pages are those of the routes: a new one is tested by itself. Which scopes each one
-needs is written in tests/guards/test_routes.py.
+needs is written in tests/api/test_routes.py.
 """
 
 from __future__ import annotations

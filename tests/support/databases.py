@@ -24,7 +24,7 @@ ONE_DATABASE = (
             *("errors", "field_vocabulary", "health", "home", "hosts", "idempotency_header", "inbox", "isolation"),
             *("kannel", "key_uses", "lists", "mail_headers", "management", "openapi", "openapi_clients"),
             *("openapi_empty", "pages", "preferences", "proxies", "rate_limit", "readiness", "redis_away"),
-            *("relay_hooks", "root", "sendgrid", "sends_email", "sends_rules", "sends_sms", "tracking"),
+            *("relay_hooks", "root", "routes", "sendgrid", "sends_email", "sends_rules", "sends_sms", "tracking"),
             *("unsubscribe",),
         )
     ),
@@ -72,7 +72,6 @@ ONE_DATABASE = (
     ),
     *(f"tests/databases/test_{name}.py" for name in ("audit_seals", "bulk_actions", "figures")),
     *(f"tests/jobs/submission/test_{name}.py" for name in ("again", "login", "mails", "refused")),
-    "tests/guards/test_routes.py",
     "tests/imports/",
     "tests/unit/seed/",
 )
