@@ -2,7 +2,7 @@
 
 The fixture `settings` runs a test over SQLite and over PostgreSQL. What the files below prove asks nothing of the
 database that other tests do not ask: what a request, a command or a page says, what becomes of a message outside of
-the database, and what is decided in Python. Their tests run over SQLite; one of eight also runs over PostgreSQL, so
+the database, and what is decided in Python. Their tests run over SQLite; one of sixteen also runs over PostgreSQL, so
 that a file which does not belong here is noticed.
 `BOTH_DATABASES=on make test` runs every test over both, as `make verify` does.
 """
@@ -76,7 +76,7 @@ ONE_DATABASE = (
     "tests/unit/seed/",
 )
 """Files of tests, and folders of such files."""
-SAMPLE = 8
+SAMPLE = 16
 """One of so many tests of `ONE_DATABASE` runs over both databases."""
 VARIABLE = "BOTH_DATABASES"
 
