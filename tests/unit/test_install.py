@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_a_terminal_has_one_line_that_is_rewritten_without_escapes() -> None:
 
 def test_a_log_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter([100.0, 101.0, 115.0, 115.0, 115.0, 116.0, 120.0])
-    monkeypatch.setattr("tools.install.time.monotonic", lambda: next(moments))
+    monkeypatch.setattr("tools.install.time", SimpleNamespace(monotonic=lambda: next(moments)))
     log = io.StringIO()
     screen = Screen(log, "a.lock")
     screen.show("fetched 1 of 2")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -382,7 +383,7 @@ def test_a_sweep_that_remembers_finds_work_and_its_end(rows: Rows, worker: Servi
 def test_looks_at_the_whole_queue_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look that took a second is repeated after a hundred seconds, one that takes no time always."""
     looks, moment = FullLooks(0.01), [100.0]
-    monkeypatch.setattr("app.db.due.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr("app.db.due.time", SimpleNamespace(monotonic=lambda: moment[0]))
     assert looks.is_due()
     moment[0] = 101.0
     looks.note(100.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_the_time_is_the_databases_from_the_limit_until_the_clocks_agree(watch: 
 def test_the_time_of_a_round_trip_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     """The database may have read its clock at any moment of it: what is left is the least difference."""
     moments = iter((100.0, 104.0) * 3)
-    monkeypatch.setattr("app.db.clock_difference.time.monotonic", lambda: next(moments))
+    monkeypatch.setattr("app.db.clock_difference.time", SimpleNamespace(monotonic=lambda: next(moments)))
     began = machine_time()
     monkeypatch.setattr("app.db.clock_difference.machine_time", lambda: began)
     answers = [began + timedelta(seconds=seconds) for seconds in (0, 4, 34)]
