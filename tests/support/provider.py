@@ -63,7 +63,9 @@ class Provider:
         """Refresh and access tokens, with the subject of each."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
-        self.issuer = f"http://{host}:{self._server.server_address[1]}"
+        # A later provider may get the same port, and its people are others.
+        self._path = f"/{secrets.token_hex(8)}"
+        self.issuer = f"http://{host}:{self._server.server_address[1]}{self._path}"
 
     # ------------------------------------------------------------------------------------------ people and browsers
 
@@ -101,6 +103,7 @@ class Provider:
         self._server.server_close()
 
     def _answer(self, method: str, target: str, headers: Any, body: str) -> JsonAnswer | bytes | str:
+        target = target.removeprefix(self._path)
         path = urlsplit(target).path
         self.requests.append((method, path))
         if path in self.answers:
@@ -182,7 +185,7 @@ class Provider:
                 content = _written(content)
                 self.send_response(307 if provider.redirects else status)
                 if provider.redirects:
-                    self.send_header("Location", f"{provider.redirects}{self.path}")
+                    self.send_header("Location", f"{provider.redirects}{self.path.removeprefix(provider._path)}")
                 self.send_header("Content-Type", "text/html" if is_page else "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
