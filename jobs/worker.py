@@ -4,8 +4,8 @@
     python -m jobs.worker webhooks maintenance   # one per installation
     python -m jobs.worker automations            # the same
 
-It does not fork per job, so that database, Redis and mail connections stay open. It survives an outage of Redis: it
-reconnects with growing delays, up to two seconds. On SIGTERM or SIGINT it sets `services.stopping`, at which a job ends
+It does not fork per job, so that database, Redis and mail connections stay open. While Redis does not answer, it looks
+for work every second, without wake-ups. On SIGTERM or SIGINT it sets `services.stopping`, at which a job ends
 after the messages in flight, and then exits. On SIGUSR2 it does the same, and then runs the code that is installed now.
 
 Queues that must not wait for each other belong to different processes: a webhook receiver may take 30 seconds to
@@ -17,19 +17,22 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
 from redis import Redis
 from redis.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from rq import Queue, SimpleWorker
-from rq.exceptions import DeserializationError, StopRequested
+from rq.exceptions import DequeueTimeout, DeserializationError, StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.timeouts import TimerDeathPenalty
-from rq.utils import as_text
+from rq.utils import as_text, import_attribute
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
@@ -37,7 +40,7 @@ from app.db.outage import log_failure
 from app.inbound.smpp import incoming_handler
 from app.infrastructure import liveness
 from app.infrastructure.heartbeat import Heartbeat
-from app.infrastructure.redis_client import JOBS, SENDS, connect_redis
+from app.infrastructure.redis_client import JOBS, MAINTENANCE, SENDS, connect_redis
 from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
 from app.services import Services
 from app.transports.base import TransportUrlError
@@ -53,20 +56,24 @@ WAIT_SECONDS = 5
 """How long Redis is asked to wait for a job, again and again."""
 ANSWER_SECONDS = 5
 """Seconds beyond the wait after which Redis is asked over a new connection: an answer may be lost."""
-MAX_RECONNECT_DELAY = 2.0
+PROBE_SECONDS = 1.0
+"""How long Redis may take to answer before the worker waits for wake-ups in it."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks for work while Redis does not answer."""
 LOG_INTERVAL = 30.0
 """Seconds between two log lines about the same outage."""
 
 
 class Worker(SimpleWorker):
-    """RQ's worker without forks, time limits, pickles, job records and remote commands; it stops between messages."""
+    """RQ's worker without forks, time limits, pickles, job records and remote commands; it stops between messages, and
+    when Redis does not answer."""
 
     death_penalty_class = TimerDeathPenalty  # supports "no time limit"; the default one sets an alarm
-    max_connection_wait_time = MAX_RECONNECT_DELAY
     last_cleaned_at: datetime | None  # type: ignore[assignment]  # RQ types it by its first value
 
     def __init__(self, queues: Sequence[str], connection: Redis, stop: Stop) -> None:
         self._stop = stop
+        self._outage: RedisError | None = None
         super().__init__(
             [Queue(name, connection=connection, serializer=JSONSerializer) for name in queues],
             connection=connection,
@@ -93,16 +100,41 @@ class Worker(SimpleWorker):
             self.ip_address = "unknown"
 
     def dequeue_job_and_maintain_ttl(
-        self, timeout: int | None, max_idle_time: int | None = None
+        self, timeout: int | None, _max_idle_time: int | None = None
     ) -> tuple[Job, Queue] | None:
-        """Waits for a wake-up; one that is lost after it was taken is replaced by the next sweep."""
-        with self._stop.may_interrupt():
-            return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+        """Waits for a wake-up; one that is lost after it was taken is replaced by the next sweep. RQ's own would go on
+        waiting while Redis does not answer."""
+        with self._stop.may_interrupt(), self._leaving_rq():
+            return self._next_wake_up(timeout)
+
+    @contextmanager
+    def _leaving_rq(self) -> Iterator[None]:
+        """Has RQ leave its loop when Redis does not answer, without a word; `teardown` then raises why."""
+        try:
+            yield
+        except (RedisConnectionError, RedisTimeoutError) as error:
+            self._outage = error
+            raise StopRequested from None
+
+    def _next_wake_up(self, timeout: int | None) -> tuple[Job, Queue] | None:
+        while True:
+            self.heartbeat()
+            if self.should_run_maintenance_tasks:
+                self.run_maintenance_tasks()
+            with suppress(DequeueTimeout):
+                return Queue.dequeue_any(self.queues, timeout, self.connection, serializer=JSONSerializer)
+
+    def teardown(self) -> None:
+        """Tells Redis that the worker ends; raises the error for which it ends, if it is that Redis does not answer."""
+        if self._outage is not None:
+            raise self._outage
+        super().teardown()  # type: ignore[no-untyped-call]
 
     def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:
         """RQ calls it at each turn of its loop."""
         liveness.report()
-        super().heartbeat(timeout, pipeline)
+        with self._leaving_rq():
+            super().heartbeat(timeout, pipeline)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Runs the job. Its work and results are in the tables: RQ's own records of a job would cost fifty commands for
@@ -115,18 +147,13 @@ class Worker(SimpleWorker):
             commands.delete(job.key)
             commands.execute()
         try:
-            is_known = job.func_name in JOBS.values()
+            name = job.func_name
         except DeserializationError:
-            is_known = False
-        if not is_known:
+            name = None
+        if name is None or name not in JOBS.values():
             logger.error("dropped the unknown job %s of the queue %s", job.id, queue.name)
             return
-        try:
-            job.func()
-        except SQLAlchemyError as error:
-            log_failure(logger, f"the job {job.func_name} failed", error)
-        except Exception:
-            logger.exception("the job %s failed; the next sweep finds the remaining work", job.func_name)
+        _run_job(name)
 
     def _install_signal_handlers(self) -> None:
         """Installs no handlers: those of `Stop` are installed. RQ's would call Redis in the middle of a send."""
@@ -146,22 +173,43 @@ class Worker(SimpleWorker):
         """Nothing to unsubscribe from."""
 
 
+def _run_job(name: str) -> None:
+    """Calls the function of that name."""
+    try:
+        import_attribute(name)()
+    except SQLAlchemyError as error:
+        log_failure(logger, f"the job {name} failed", error)
+    except Exception:
+        logger.exception("the job %s failed; the next sweep finds the remaining work", name)
+
+
 def run(services: Services, queues: Sequence[str], stop: Stop) -> None:
-    """Works until the process is asked to stop."""
+    """Works until the process is asked to stop: when it is woken, and every second while Redis does not answer."""
     connection = connect_redis(services.settings.redis_url)
-    delay, last_logged = 0.1, -LOG_INTERVAL
+    probe = connect_redis(services.settings.redis_url, wait=PROBE_SECONDS)
+    last_logged = -LOG_INTERVAL
     while not stop.requested:
         liveness.report()
         start = time.monotonic()
         try:
+            probe.ping()
             _work(services, queues, connection, stop)
         except RedisError as error:
             if start - last_logged >= LOG_INTERVAL:
-                logger.warning("Redis does not answer; trying again until it answers: %s", error)
+                logger.warning(
+                    "Redis does not answer; looking for work every %g s until it does: %s", LOOK_SECONDS, error
+                )
                 last_logged = start
-        # RQ leaves its loop on many kinds of errors; a worker that has worked for a while restarts at once.
-        delay = 0.1 if time.monotonic() - start > MAX_RECONNECT_DELAY else min(delay * 2, MAX_RECONNECT_DELAY)
-        _sleep(stop, delay)
+            _look_for_work(queues)
+        # RQ leaves its loop on many kinds of errors; a worker that has worked for a while goes on at once.
+        _sleep(stop, 0.1 if time.monotonic() - start > LOOK_SECONDS else LOOK_SECONDS)
+
+
+def _look_for_work(queues: Sequence[str]) -> None:
+    """Runs the jobs without being woken. Those of maintenance can wait: the scheduler knows when they are due."""
+    for name in queues:
+        if name != MAINTENANCE:
+            _run_job(JOBS[name])
 
 
 def _work(services: Services, queues: Sequence[str], connection: Redis, stop: Stop) -> None:

@@ -26,7 +26,7 @@ NEEDED_ROLES = {
     "scheduler": "retries and missed wake-ups wait",
 }
 """Role -> what does not happen without a live process of it."""
-REDIS_DOWN = "Redis does not answer: messages may leave half a second later, and rate limits are not enforced"
+REDIS_DOWN = "Redis does not answer: messages may leave a second later, and rate limits are not enforced"
 
 
 class HostState(NamedTuple):

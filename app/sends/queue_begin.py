@@ -8,15 +8,13 @@ remembers, which is in Redis. Where nothing is there, it reads from the first en
 
 from __future__ import annotations
 
-import logging
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple, cast
 
 import orjson
 from redis import Redis
 from redis.exceptions import RedisError
-
-logger = logging.getLogger(__name__)
 
 REDIS_KEY = "tms:send_queue:begin"
 KEEP_SECONDS = 60
@@ -33,10 +31,8 @@ class QueueBegin(NamedTuple):
 
 def publish_begin(redis: Redis, begin: QueueBegin) -> None:
     """Tells other processes. Without Redis they read more."""
-    try:
+    with suppress(RedisError):
         redis.set(REDIS_KEY, orjson.dumps([*begin]), ex=KEEP_SECONDS)
-    except RedisError as error:
-        logger.warning("cannot determine where the send queue begins", extra={"error": str(error)})
 
 
 def known_begin(redis: Redis) -> QueueBegin:

@@ -18,7 +18,7 @@ from app.infrastructure.redis_client import SENDS, WakeUps, connect_redis
 from jobs.stop import Stop
 from jobs.worker import Worker
 from tests.jobs import worker_process
-from tests.jobs.worker_process import HOUR, LONG_PAUSES, MARK
+from tests.jobs.worker_process import LONG_PAUSES, MARK
 from tests.support.forked import ForkedProcess
 from tests.support.redis_process import RedisProcess
 from tests.support.servers import short_folder, wait_until
@@ -40,6 +40,14 @@ class WorkerBench:
     def wake(self) -> None:
         with connect_redis(self.redis.url) as client:
             WakeUps(client).wake(SENDS)
+
+    def wait_until_woken(self) -> None:
+        """Waits until a wake-up is taken and worked: the worker waits in Redis again."""
+        with connect_redis(self.redis.url) as client:
+            WakeUps(client).wake(SENDS)
+            queue = Queue(SENDS, connection=client, serializer=JSONSerializer)
+            wait_until(lambda: queue.count == 0, "the wake-up is taken")
+        wait_until(lambda: self.notes()[-1:] == ["ended"], "the wake-up is worked")
 
     def notes(self) -> list[str]:
         path = self.folder / "notes"
@@ -159,8 +167,14 @@ def test_only_jobs_of_the_service_are_called_whatever_the_queue_contains(
 def test_an_idle_worker_survives_a_restart_of_redis(bench: WorkerBench) -> None:
     bench.redis.kill()
     bench.redis.start()
-    bench.wake()
-    bench.wait_for_notes("began", "ended")
+    bench.wait_until_woken()
+
+
+def test_without_redis_a_worker_looks_for_work_again_and_again(bench: WorkerBench) -> None:
+    bench.redis.kill()
+    wait_until(lambda: bench.notes()[:4] == ["began", "ended"] * 2, "it has looked twice")
+    bench.redis.start()
+    bench.wait_until_woken()
 
 
 def test_a_flushed_redis_does_not_disturb_the_worker(bench: WorkerBench) -> None:
@@ -177,21 +191,18 @@ def test_a_busy_worker_survives_a_restart_of_redis(bench: WorkerBench) -> None:
     bench.wait_for_notes("began")
     bench.redis.kill()
     (bench.folder / "busy").unlink()
-    bench.wait_for_notes("began", "ended")
+    wait_until(lambda: bench.notes()[:2] == ["began", "ended"], "the job has ended")
     bench.redis.start()
-    bench.wake()
-    bench.wait_for_notes("began", "ended", "began", "ended")
+    bench.wait_until_woken()
 
 
 def test_a_worker_without_redis_ends_at_once(bench: WorkerBench) -> None:
-    """The worker ends even during the pause before its next attempt to connect."""
+    """The worker ends even during the pause before its next look for work."""
     bench.end(signal.SIGTERM)
     bench.start_worker(LONG_PAUSES)
     bench.wake_until_worked()
     bench.redis.kill()
-    # RQ pauses where it was waiting for a job, and our own loop everywhere else.
-    pauses = (f"retrying in {HOUR:.0f} seconds", "Redis does not answer")
-    wait_until(lambda: any(pause in (bench.folder / "log").read_text() for pause in pauses), "it waits for Redis")
+    wait_until(lambda: "Redis does not answer" in (bench.folder / "log").read_text(), "it has looked for work")
     bench.end(signal.SIGTERM)
     bench.redis.start()
 

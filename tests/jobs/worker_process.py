@@ -1,7 +1,7 @@
 """A real worker process whose job writes its progress to a file.
 
 While the folder contains a file named `busy`, a job runs until it is asked to stop; with `fail` it raises. It waits an
-hour for a wake-up, and with `--long-pauses` before its third attempt to reach Redis: only a signal ends that.
+hour for a wake-up, and with `--long-pauses` between two looks for work without Redis: only a signal ends that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def note_callback(_job: object, connection: Redis, *_failure: object) -> None:
 def main(folder: Path, redis_url: str, *options: str) -> None:
     worker.WAIT_SECONDS = int(HOUR)
     if LONG_PAUSES in options:
-        worker.Worker.max_connection_wait_time = worker.Worker.exponential_backoff_factor = HOUR
+        worker.LOOK_SECONDS = HOUR
     settings = from_environment({"DATA_DIR": str(folder), "REDIS_URL": redis_url, "LOG_FORMAT": "json"})
     logs.configure(settings)
     parts = make_services(settings)
