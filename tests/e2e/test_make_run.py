@@ -24,6 +24,7 @@ from app.private_folder import OURS
 from tests.e2e.sink import Sink, mail_sink
 from tests.support.blocks import blocks
 from tests.support.launched import PATIENT, ROOT, SEED, LaunchedService
+from tests.support.redis_process import RedisProcess
 from tests.support.servers import PATIENCE, free_port, redis_server, scratch_database, short_folder, wait_until
 from tests.support.yardstick import slowness
 
@@ -287,6 +288,21 @@ def test_it_runs_with_postgresql_and_an_external_redis(launch: Launch, postgres:
         wait_until(lambda: service.mails() == 2, "the mails are there")
         assert not (service.data / "tms.sqlite3").exists()
         assert service.pids(REDIS) == []
+        service.stop()
+
+
+def test_mails_leave_while_redis_hangs_or_is_away(launch: Launch) -> None:
+    with short_folder() as folder:
+        redis = RedisProcess(folder)
+        redis.start()
+        service = launch(REDIS_URL=redis.url)
+        service.start()
+        with redis.frozen():
+            service.send(addresses(2))
+            wait_until(lambda: service.mails() == 2, "the mails are there while Redis hangs")
+        redis.stop()
+        service.send(addresses(1))
+        wait_until(lambda: service.mails() == 3, "the mail is there without Redis")
         service.stop()
 
 
