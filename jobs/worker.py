@@ -200,8 +200,9 @@ def run(services: Services, queues: Sequence[str], stop: Stop) -> None:
                     "Redis does not answer; looking for work every %g s until it does: %s", LOOK_SECONDS, error
                 )
                 last_logged = start
+        if not stop.requested:  # RQ has left its loop, as it does on many kinds of errors
             _look_for_work(queues)
-        # RQ leaves its loop on many kinds of errors; a worker that has worked for a while goes on at once.
+        # A worker that has waited or worked for a while goes on at once.
         _sleep(stop, 0.1 if time.monotonic() - start > LOOK_SECONDS else LOOK_SECONDS)
 
 
