@@ -185,14 +185,15 @@ def _run_job(name: str) -> None:
 
 def run(services: Services, queues: Sequence[str], stop: Stop) -> None:
     """Works until the process is asked to stop: when it is woken, and every second while Redis does not answer."""
-    connection = connect_redis(services.settings.redis_url)
-    probe = connect_redis(services.settings.redis_url, wait=PROBE_SECONDS)
+    redis_url = services.settings.redis_url
+    connection = connect_redis(redis_url)
     last_logged = -LOG_INTERVAL
     while not stop.requested:
         liveness.report()
         start = time.monotonic()
         try:
-            probe.ping()
+            with connect_redis(redis_url, wait=PROBE_SECONDS) as probe:
+                probe.ping()
             _work(services, queues, connection, stop)
         except RedisError as error:
             if start - last_logged >= LOG_INTERVAL:
