@@ -32,7 +32,7 @@ from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
 from app.sends.delivery.router import Router
 from app.sends.delivery.sizes import SizeLimits
 from app.sends.delivery.transmission_counts import count_deferred
-from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs
+from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs, next_look
 from app.sends.outcomes.relay_refusals import IS_NOTICED, RelayKey
 from app.sends.pauses.read import ActivePause, active_pauses, lock_active, test_accounts
 from app.services import Services
@@ -195,7 +195,8 @@ def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequen
     until = max(backoff.until_time, now())
     if rows and backoff.until_time <= now() and _claim_probe(transaction, backoff):
         until, rows = now() + timedelta(seconds=PROBE_TIMEOUT), rows[1:]
-    postpone(transaction, worker, {row.id: until for row in rows})
+    due_time = next_look(until)
+    postpone(transaction, worker, {row.id: due_time for row in rows})
     return [row.id for row in rows]
 
 
@@ -302,7 +303,7 @@ class _RelayWaits:
                 left.append(name)
         if names and not left:
             keys = (RelayKey(recipient.account_id, name) for name in names)
-            self.due_times[recipient.id] = min(end, *(self._refusals[key].until_time for key in keys))
+            self.due_times[recipient.id] = min(end, *(next_look(self._refusals[key].until_time) for key in keys))
         elif len(left) < len(names):
             recipient.route = RouteProgress(left)
 

@@ -35,6 +35,8 @@ FIRST_BACKOFF = 120.0
 MAX_BACKOFF = 3600.0
 PROBE_TIMEOUT = 60.0
 """Seconds for which all other messages wait for the result of the probe."""
+FIRST_LOOK = 5.0
+"""Seconds after the beginning of a probe when its result is first looked for: most are known by then."""
 
 # The subjects of RFC 3463 that concern the mail system: 4, network and routing, and 7, policy.
 _DOMAIN_STATUS = re.compile(r"4\.[47]\.\d+")
@@ -125,6 +127,12 @@ def load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, 
     accounts, domains = {account for account, _ in destinations}, {domain for _, domain in destinations}
     rows = BACKOFFS.rows(transaction, accounts=json_array(accounts), domains=json_array(domains))
     return [backoff for row in rows if ((backoff := Backoff._make(row)).account_id, backoff.domain) in destinations]
+
+
+def next_look(until_time: datetime) -> datetime:
+    """When a message is due that waits until this time, which is the end of a back-off, or of the wait for a probe."""
+    first_look = until_time - timedelta(seconds=PROBE_TIMEOUT - FIRST_LOOK)
+    return first_look if 0 < (first_look - now()).total_seconds() <= FIRST_LOOK else until_time
 
 
 def _count_failures(transaction: Transaction, deferred: Mapping[BackoffKey, int]) -> None:

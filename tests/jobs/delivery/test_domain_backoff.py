@@ -15,7 +15,7 @@ from app.sends.delivery.claim import claim
 from app.sends.delivery.drain import drain
 from app.sends.delivery.postponed import defer_backed_off
 from app.sends.outcomes import domain_deferrals
-from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, BackoffKey, is_domain_deferral
+from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, FIRST_LOOK, BackoffKey, is_domain_deferral
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed
@@ -161,7 +161,7 @@ def test_one_message_probes_after_the_back_off(
     assert backoffs(rows) == {"slow.example": (FAILURE_THRESHOLD + 1, 4)}, "the back-off doubles"
     waiting = [recipient_id for recipient_id in deferred if rows.recipient(recipient_id).attempts == 1]
     assert all(
-        rows.recipient(recipient_id).due_time <= after + timedelta(seconds=PROBE_TIMEOUT) for recipient_id in waiting
+        rows.recipient(recipient_id).due_time <= after + timedelta(seconds=FIRST_LOOK) for recipient_id in waiting
     )
 
 
