@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -12,7 +12,7 @@ from app.accounts.find import find_account
 from app.cli.base import CommandResult, Group, NamedItem, Row, accounts_option
 from app.db.database import Transaction
 from app.db.models import Account
-from app.resources.definition import Attribute, Choice, Flag, Number, Reference, ResourceDefinition
+from app.resources.definition import Attribute, Choice, Flag, Number, Reference, ResourceDefinition, Switch
 from app.resources.rows import (
     create_item,
     find_item,
@@ -53,7 +53,7 @@ def _add_show(group: Group, resource: ResourceDefinition, named: NamedItem) -> N
 
 
 def _add_create(group: Group, resource: ResourceDefinition) -> None:
-    @group.writes("create", help=resource.sentences["create"], params=_options(resource, updates=False))
+    @group.writes("create", help=resource.sentences["create"], params=_options_of(resource, updates=False))
     @click.argument(resource.key)
     def create(transaction: Transaction, account: Account, **options: Any) -> Row:
         item = create_item(transaction, resource, account.id, values_from_texts(resource, _texts(options)))
@@ -61,7 +61,7 @@ def _add_create(group: Group, resource: ResourceDefinition) -> None:
 
 
 def _add_update(group: Group, resource: ResourceDefinition, named: NamedItem) -> None:
-    params = _options(resource, updates=True)
+    params = _options_of(resource, updates=True)
 
     @group.writes("update", of=named, help=resource.sentences["update"], params=params)
     def update(transaction: Transaction, item: Any, **options: Any) -> Row:
@@ -82,27 +82,33 @@ def _texts(options: dict[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in options.items() if value is not None and value is not False}
 
 
-def _options(resource: ResourceDefinition, *, updates: bool) -> list[click.Parameter]:
-    """An option for each given attribute but the key."""
-    return [
-        _option(attribute, updates=updates)
-        for attribute in resource.input_attributes
-        if attribute.key != resource.key and not (updates and attribute.is_fixed)
-    ]
+def _options_of(resource: ResourceDefinition, *, updates: bool) -> list[click.Parameter]:
+    return options_of(
+        (attribute for attribute in resource.input_attributes if attribute.key != resource.key), updates=updates
+    )
+
+
+def options_of(attributes: Iterable[Attribute], *, updates: bool) -> list[click.Parameter]:
+    """An option for each of the given attributes, for the command that creates a row or for the one that updates it."""
+    return [_option(attribute, updates=updates) for attribute in attributes if not (updates and attribute.is_fixed)]
 
 
 def _option(attribute: Attribute, *, updates: bool) -> click.Option:
+    is_required = attribute.is_required and not updates
     nothing = f" ({'0' if isinstance(attribute.kind, Number) else 'empty'}: {attribute.empty_meaning})"
     help_text = f"{attribute.meaning}{nothing if attribute.empty_meaning else ''}."
-    declared = [f"--{attribute.name}", attribute.name]
+    declared = [f"--{attribute.name.replace('_', '-')}", attribute.name]
     match attribute.kind:
-        case Choice(words):
-            is_required = attribute.is_required and not updates
+        case Choice(words) if attribute.empty_meaning is None:
             return click.Option(declared, type=click.Choice(list(words)), required=is_required, help=help_text)
+        case Choice(words):
+            return click.Option(declared, metavar="|".join(words), help=help_text)
         case Number():
             return click.Option(declared, type=float, metavar="N", help=help_text)
+        case Switch():
+            return click.Option(declared, type=bool, metavar="on|off", help=help_text)
         case Flag():
             return click.Option(declared, is_flag=True, help=help_text)
         case Reference():
             return click.Option(declared, metavar="NAME|ID", help=help_text)
-    return click.Option(declared, required=attribute.is_required and not updates, help=help_text)
+    return click.Option(declared, required=is_required, metavar=attribute.example or None, help=help_text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.accounts import account_named
+from app.accounts.attributes import ATTRIBUTES
 from app.accounts.testing import find_test_account, refreshed_test_account
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -17,45 +18,14 @@ from app.db.models import Account
 from app.errors import FieldError, ServiceError
 from app.ids import existing, id_in
 from app.names import CONTROL, LONGEST_NAME
+from app.resources.definition import Attribute, Kind, given_attributes
 
 PATH = "/console/accounts"
-TEXTS = {
-    "name": "Name",
-    "owner_email": "Owner's email address",
-    "default_from_name": "Default sender name",
-    "default_from_address": "Default sender address",
-    "brand_name": "Brand name on pages for recipients (empty: the name of the account)",
-    "brand_colour": "Brand colour on pages for recipients, such as #0a66c2",
-    "time_zone": "Time zone of times in messages, such as Australia/Brisbane (empty: UTC)",
-    "rate_limit": "Rate limit of each key, such as 100/minute (empty: the setting of the service)",
-}
-"""Attribute -> its label."""
-RETENTIONS = {
-    "retain_content": "Keep content for (from the last outcome)",
-    "retain_recipients": "Keep recipients for",
-    "retain_captured": "Keep captured messages for",
-    "retain_logs": "Keep the log of webhook deliveries for",
-    "retain_audit": "Keep the audit log for",
-}
-"""How long something is kept; empty: as the settings say."""
-CHOICES = {"email_priority": "Priority of emails", "sms_priority": "Priority of text messages"}
-"""Attributes that are `high` or `normal`."""
-SWITCHES = {
-    "owner_confirmed": "The owner has confirmed this address (if not, all sends are refused)",
-    "track_opens": "Track opens of emails",
-    "track_clicks": "Track clicks in emails",
-    "machine_events": "Send events for opens and clicks by machines, such as scanners",
-}
-"""Attributes that are on or off."""
+INPUTS = given_attributes(ATTRIBUTES)
+"""The attributes that the form of an account sets."""
 NETWORKS = "allowed_networks"
 MAX_NETWORKS = 1000
 """Networks that a form may name."""
-COLUMNS = (
-    *("id", "name", "owner_email", "owner_confirmed", "time_zone", "rate_limit", "email_priority", "sms_priority"),
-    *("track_opens", "track_clicks", "machine_events", *RETENTIONS, "creation_time", "last_modified_time"),
-)
-"""The columns of the file."""
-
 Form = Mapping[str, str]
 
 
@@ -118,26 +88,27 @@ def account_by_name_or_id(session: Session, text: str) -> Account | None:
 
 
 def form_of(account: Account) -> dict[str, str]:
-    """The settings as the form shows them; what is off is missing."""
-    texts = {name: getattr(account, name) or "" for name in (*TEXTS, *RETENTIONS, *CHOICES)}
-    switches = {name: "1" for name in SWITCHES if getattr(account, name)}
-    return {**texts, **switches, NETWORKS: "\n".join(account.allowed_networks)}
+    """The settings as the form shows them."""
+    return {attribute.key: kind.to_form(getattr(account, attribute.key)) for attribute, kind in _inputs()}
 
 
 def attributes_of(form: Form) -> dict[str, Any]:
     """The attributes that the form sets. Raises `invalid_string` or `too_long` for each text that cannot be stored,
     which the command line would not have got from a terminal."""
-    networks = form[NETWORKS].split()
-    errors = [*_faults(form), *([_too_many()] if len(networks) > MAX_NETWORKS else [])]
+    values = {attribute.key: kind.from_form(form[attribute.key], attribute.key) for attribute, kind in _inputs()}
+    errors = [*_faults(form), *([_too_many()] if len(values[NETWORKS]) > MAX_NETWORKS else [])]
     if errors:
         raise ServiceError.of(errors)
-    texts = {name: form[name] if name == "name" else form[name] or None for name in (*TEXTS, *RETENTIONS, *CHOICES)}
-    return {**texts, **{name: bool(form.get(name)) for name in SWITCHES}, NETWORKS: networks}
+    return {**values, "name": form["name"]}
+
+
+def _inputs() -> Iterator[tuple[Attribute, Kind]]:
+    return ((attribute, attribute.kind) for attribute in INPUTS if attribute.kind is not None)
 
 
 def _faults(form: Form) -> Sequence[FieldError]:
     faults = []
-    for name in (*TEXTS, *RETENTIONS, *CHOICES):
+    for name in (attribute.key for attribute in INPUTS if attribute.key != NETWORKS):
         if CONTROL.search(form[name]):
             faults.append(FieldError("invalid_string", field=name, detail="contains a control character"))
         elif len(form[name]) > LONGEST_NAME:

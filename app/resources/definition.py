@@ -8,12 +8,12 @@ it come the commands (`app.cli.resource`), the table, the file and the form of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from app.errors import ServiceError
-from app.plain_data import Check, Record, flag, nullable, number, text
+from app.plain_data import Check, Record, each, flag, nullable, number, text
 
 Values = Mapping[str, Any]
 """Key of an attribute -> its value, as a use case takes it."""
@@ -33,6 +33,10 @@ class Kind:
     def from_form(self, given: str, _name: str) -> Any:
         """The value of a field of a form, or of an option; None for an empty text."""
         return given or None
+
+    def to_form(self, value: Any) -> str:
+        """The value as a field of a form has it."""
+        return "" if value is None else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,34 @@ class Flag(Kind):
         """Whether the box is ticked."""
         return bool(given)
 
+    def to_form(self, value: Any) -> str:
+        """Empty where the box is not ticked."""
+        return "1" if value else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch(Flag):
+    """On or off. A command can say both, while it can only set a flag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines(Kind):
+    """Texts without spaces; in a form they stand on lines of their own. A command has options of its own for them."""
+
+    control: ClassVar[str] = "lines"
+
+    def check(self, value: Any, path: str) -> Any:
+        """The value of a seed file."""
+        return each(text)(value, path)
+
+    def from_form(self, given: str, _name: str) -> list[str]:
+        """The texts of all lines."""
+        return given.split()
+
+    def to_form(self, value: Any) -> str:
+        """A line for each."""
+        return "\n".join(value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
@@ -108,6 +140,8 @@ class Attribute:
     kind: Kind | None = None
     meaning: str = ""
     """What people read where they give it: a phrase without a full stop."""
+    example: str = ""
+    """What a value looks like."""
     option: str = ""
     """The name on the command line and in a form, where that is not the key."""
     is_required: bool = False
@@ -165,23 +199,28 @@ class ResourceDefinition:
     @property
     def input_attributes(self) -> tuple[Attribute, ...]:
         """The attributes that people give."""
-        return tuple(attribute for attribute in self.attributes if attribute.kind is not None)
+        return given_attributes(self.attributes)
 
     @property
     def record(self) -> Record:
         """The check of an entry of a seed file."""
-        required = {
-            attribute.key: attribute.kind.check
-            for attribute in self.input_attributes
-            if attribute.kind and attribute.is_required
-        }
-        optional = {
-            attribute.key: _optional(attribute, attribute.kind)
-            for attribute in self.input_attributes
-            if attribute.kind and not attribute.is_required
-        }
-        return Record(required, optional, null=True)
+        return record_of(self.attributes)
+
+
+def given_attributes(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
+    """The attributes that people give."""
+    return tuple(attribute for attribute in attributes if attribute.kind is not None)
+
+
+def record_of(attributes: Iterable[Attribute], children: Mapping[str, Check] | None = None) -> Record:
+    """The check of an entry of a seed file with these attributes, and with further keys."""
+    given = [(attribute, attribute.kind) for attribute in attributes if attribute.kind is not None]
+    required = {attribute.key: kind.check for attribute, kind in given if attribute.is_required}
+    optional = {attribute.key: _optional(attribute, kind) for attribute, kind in given if not attribute.is_required}
+    return Record(required, {**optional, **(children or {})}, null=True)
 
 
 def _optional(attribute: Attribute, kind: Kind) -> Check:
-    return kind.check if attribute.empty_meaning is None else nullable(kind.check)
+    """Null is no value; for lines, whose check says so itself, an empty list."""
+    is_nullable = attribute.empty_meaning is not None and not isinstance(kind, Lines)
+    return nullable(kind.check) if is_nullable else kind.check

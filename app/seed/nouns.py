@@ -8,6 +8,7 @@ from datetime import date
 from functools import partial
 from typing import Any
 
+from app.accounts import attributes as accounts
 from app.accounts.domain_hosts import HOST_PURPOSES, set_hosts
 from app.accounts.domains import add_domain_without_keys
 from app.accounts.signing_keys import import_key, make_missing_keys
@@ -23,6 +24,7 @@ from app.lists.define import apply_fields, create_list, update_list
 from app.lists.find import get_list
 from app.messages.define import create_message, update_message
 from app.plain_data import Check, Record, each, flag, joined, moment, nullable, number, refuse, text
+from app.resources.definition import record_of
 from app.runs.define import apply_automation
 from app.seed.errors import SeedError, located
 from app.seed.report import SeedContext, columns_in
@@ -58,6 +60,8 @@ RESOURCES = (senders.RESOURCE,)
 _record = partial(Record, null=True)
 """The checks of optional attributes take null: it clears them, or is an empty list."""
 
+SENDER_ATTRIBUTES = {"default_from_name", "default_from_address"}
+"""Attributes of an account that a file has together, under `default_from`."""
 DEFAULT_FROM = _record({"address": text}, {"name": nullable(text)})
 KEY = _record(
     {"name": text},
@@ -123,27 +127,10 @@ LIST = _record(
         "contacts": each(contact),
     },
 )
-ACCOUNT = _record(
-    {"name": text},
+ACCOUNT = record_of(
+    [attribute for attribute in accounts.ATTRIBUTES if attribute.key not in SENDER_ATTRIBUTES],
     {
-        "owner_email": nullable(text),
-        "owner_confirmed": flag,
-        "allowed_networks": each(text),
-        "time_zone": text,
         "default_from": nullable(DEFAULT_FROM),
-        "rate_limit": nullable(text),
-        "track_opens": flag,
-        "track_clicks": flag,
-        "machine_events": flag,
-        "email_priority": text,
-        "sms_priority": text,
-        "retain_content": nullable(text),
-        "retain_recipients": nullable(text),
-        "retain_captured": nullable(text),
-        "retain_logs": nullable(text),
-        "retain_audit": nullable(text),
-        "brand_name": nullable(text),
-        "brand_colour": nullable(text),
         "keys": each(KEY),
         "domains": each(domain),
         **{resource.seed_key: each(resource.record) for resource in RESOURCES},

@@ -6,16 +6,13 @@ import shlex
 
 from flask import Response, request
 
-from app.accounts.accounts import create_account, update_account
+from app.accounts.accounts import RETENTION_ATTRIBUTES, create_account, update_account
+from app.accounts.attributes import ATTRIBUTES
 from app.accounts.sessions import OPERATOR
 from app.console.accounts import (
-    CHOICES,
-    COLUMNS,
+    INPUTS,
     NETWORKS,
     PATH,
-    RETENTIONS,
-    SWITCHES,
-    TEXTS,
     account_by_name_or_id,
     attributes_of,
     form_of,
@@ -35,9 +32,14 @@ from app.http.context import services
 from app.http.paths import path_id
 from app.ids import existing
 from app.names import CONTROL
+from app.resources.definition import Switch
 from blueprints.console.blueprint import blp
 
-SETTINGS = (*TEXTS, *RETENTIONS, *CHOICES, *SWITCHES, NETWORKS)
+COLUMNS = tuple(attribute.key for attribute in ATTRIBUTES if attribute.key != "test_of")
+SETTINGS = tuple(attribute.key for attribute in INPUTS)
+FIRST_SETTINGS = ("name", "owner_email", "owner_confirmed")
+"""What the form of a new account asks for."""
+SWITCHES = {attribute.key for attribute in INPUTS if isinstance(attribute.kind, Switch)}
 
 
 @blp.shows("/accounts", OPERATOR)
@@ -55,13 +57,14 @@ def accounts(error: ServiceError | None = None) -> Response:
         error = ServiceError("not_found", detail=f"There is no account {find!r}.")
     following = link(PATH, [("after", last)]) if last else None
     template_values = {"items": items, "following": following, "is_later": bool(after), "find": find, "of": PATH}
-    return page_after(error, "accounts.html", form=request.form, **template_values)
+    inputs = [attribute for attribute in INPUTS if attribute.key in FIRST_SETTINGS]
+    return page_after(error, "accounts.html", form=request.form, inputs=inputs, **template_values)
 
 
 @blp.changes("/accounts", OPERATOR, refused=accounts)
 def create(transaction: Transaction) -> Done:
     """Creates the account of the form, and goes to its page."""
-    form = form_texts("name", "owner_email", "owner_confirmed")
+    form = form_texts(*FIRST_SETTINGS)
     given = {"owner_email": form["owner_email"] or None, "owner_confirmed": bool(form["owner_confirmed"])}
     return Done(path_of(create_account(transaction, {"name": form["name"], **given}).id), "The account was created.")
 
@@ -83,7 +86,7 @@ def account(error: ServiceError | None = None, *, account_id: str) -> Response:
         account_row = shown_account(session, path_id(account_id))
     if account_row.account.test_of is not None:
         return goes_to(path_of(account_row.account.test_of))
-    named, places = shlex.quote(account_row.account.name), {*TEXTS, *RETENTIONS, *CHOICES, NETWORKS}
+    named, places = shlex.quote(account_row.account.name), {*SETTINGS} - SWITCHES
     faults = [
         ((field_error.field or "").partition(".")[0], field_error.developer_message)
         for field_error in (error.errors if error else ())
@@ -94,10 +97,8 @@ def account(error: ServiceError | None = None, *, account_id: str) -> Response:
         account_row=account_row,
         account=account_row.account,
         form=form_texts(*SETTINGS) if NETWORKS in request.form else form_of(account_row.account),
-        texts=TEXTS,
-        retentions=RETENTIONS,
-        choices=CHOICES,
-        switches=SWITCHES,
+        inputs=INPUTS,
+        retentions=RETENTION_ATTRIBUTES,
         networks=NETWORKS,
         of=PATH,
         deleting=f"accounts delete {named}",

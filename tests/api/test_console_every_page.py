@@ -57,9 +57,9 @@ MESSAGE_COLUMNS = (
 FILES = {
     "/accounts.csv": (
         "accounts.csv",
-        "id name owner_email owner_confirmed time_zone rate_limit email_priority sms_priority track_opens track_clicks "
-        "machine_events retain_content retain_recipients retain_captured retain_logs retain_audit creation_time "
-        "last_modified_time",
+        "id name owner_email owner_confirmed allowed_networks default_from_name default_from_address brand_name "
+        "brand_colour time_zone rate_limit track_opens track_clicks machine_events email_priority sms_priority "
+        "retain_content retain_recipients retain_captured retain_logs retain_audit creation_time last_modified_time",
     ),
     "/audit.csv": (
         "audit.csv",

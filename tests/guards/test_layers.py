@@ -53,7 +53,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "services": ("audit", "db", "infrastructure"),
     "resources": ("db",),
     # Nouns, from those that others refer to, to those that refer to others.
-    "accounts": ("audit", "db", "network", "query", "services", "transports"),
+    "accounts": ("audit", "db", "network", "query", "resources", "services", "transports"),
     "senders": ("accounts", "db", "resources"),
     "routing": ("accounts", "audit", "db", "infrastructure", "senders", "services", "transports"),
     "lists": ("db", "query"),
@@ -115,7 +115,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "console": (
         *("accounts", "audit", "automations", "bulk_actions", "contacts", "content", "csv_files", "db", "events"),
         *("groups", "imports", "infrastructure", "lists", "maintenance", "messages", "privacy", "query"),
-        *("recipients", "routing", "runs", "sends", "services", "suppressions", "tracking", "transports"),
+        *("recipients", "resources", "routing", "runs", "sends", "services", "suppressions", "tracking"),
+        "transports",
     ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),

@@ -8,10 +8,12 @@ from pathlib import Path
 from flask import Flask, render_template_string
 from sqlalchemy import inspect
 
+from app.accounts.attributes import ATTRIBUTES
 from app.cli import DEFINED_NOUNS, group_of
+from app.db.models import Account
 from app.generated_docs.seed import PAGE, page
-from app.resources.definition import Reference, ResourceDefinition
-from app.seed.nouns import RESOURCES
+from app.resources.definition import Reference, ResourceDefinition, given_attributes
+from app.seed.nouns import ACCOUNT, RESOURCES, SENDER_ATTRIBUTES
 from tests.support.cases import each
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +22,10 @@ DEFINITIONS: list[ResourceDefinition] = [
     for path in sorted((ROOT / "app").glob("*/resource.py"))
     if path.parent.name not in ("cli", "seed")
 ]
+FIELDS = """
+{% import "console/resource.html" as resource with context %}
+{% for attribute in attributes %}{{ resource.field(attribute) }}{% endfor %}
+"""
 FORM = """
 {% import "console/resource.html" as resource with context %}{{ resource.form_of(of) }}
 """
@@ -86,3 +92,20 @@ def test_every_given_attribute_is_a_key_of_seed_files(resource: ResourceDefiniti
         *(attribute.key for attribute in resource.input_attributes if attribute.is_required),
         *(attribute.key for attribute in resource.input_attributes if not attribute.is_required),
     ]
+
+
+def test_every_attribute_of_an_account_is_known_to_every_door(app: Flask) -> None:
+    assert {column.key for column in inspect(Account).column_attrs} - {"has_digests"} == {
+        attribute.key for attribute in ATTRIBUTES
+    }
+    keys = {attribute.key for attribute in given_attributes(ATTRIBUTES)}
+    for name in ("create", "update"):
+        options = {parameter.name for parameter in group_of("accounts").commands[name].params}
+        assert keys - options == {"allowed_networks"}, "which `--allow-network` and `--any-network` give"
+    assert keys - {*ACCOUNT.required, *ACCOUNT.optional} == SENDER_ATTRIBUTES, "which `default_from` has"
+    seed_page = PAGE.read_text("utf-8")
+    assert [key for key in keys - SENDER_ATTRIBUTES if f"`{key}`" not in seed_page] == []
+    with app.test_request_context():
+        values = {"attributes": given_attributes(ATTRIBUTES), "form": {}}
+        form = render_template_string(FIELDS, **values)
+    assert [key for key in keys if f'name="{key}"' not in form] == []
