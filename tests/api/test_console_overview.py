@@ -139,7 +139,9 @@ def test_many_deferred_messages_need_attention(tenant: Tenant) -> None:
         {"recipient_id": -1_000_000 * tenant.id - number, "priority": "normal", "state": "queued", "attempts": 1}
         for number in range(21)
     ]
-    tenant.add_all(QueueEntry, [{**entry, "due_time": later, "ready_time": later} for entry in entries])
+    shared = {"account_id": tenant.id, "due_time": later, "ready_time": later}
+    with tenant.services.database.write() as transaction:
+        transaction.execute(insert(QueueEntry), [{**entry, **shared} for entry in entries])
     browser = signed_in(tenant)
     page = browser.get(HOME).text
     assert needs_attention(page) == ["21 messages are deferred. They are retried automatically."]

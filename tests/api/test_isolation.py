@@ -44,9 +44,11 @@ VERSION_TABLES = {"messages", "message_versions"}
 TABLES = re.compile(r"(?:FROM|JOIN|UPDATE)\s+\"?([a-z_]+)\"?", re.IGNORECASE)
 CONDITION = re.compile(r"\b(?:WHERE|ON)\b(.*)", re.IGNORECASE | re.DOTALL)
 BY_PRIMARY_KEY = re.compile(
-    r"UPDATE .* WHERE [a-z_]+\.id = \S+"
+    r"UPDATE .* WHERE [a-z_]+\.id = \S+( AND [a-z_]+\.id BETWEEN \S+ AND \S+)?"
     r"|DELETE FROM [a-z_]+ WHERE [a-z_]+\.id = \S+"
-    r"|(UPDATE|DELETE) .* WHERE send_queue\.recipient_id IN \(SELECT value \s*FROM json_each\(\?\)\)",
+    r"|(UPDATE|DELETE) .* WHERE send_queue\.recipient_id"
+    r" (IN \(SELECT value FROM json_each\(\?\)\)"
+    r"|= ANY \(ARRAY\(SELECT CAST\(one AS bigint\) FROM json_array_elements_text\(CAST\(\S+ AS json\)\) one\)\))",
     re.DOTALL,
 )
 """A change of rows that were found and locked by a statement before."""
