@@ -14,41 +14,18 @@ from app.cli.base import CommandResult, Group, NamedItem, Row, given_options, pr
 from app.cli.resource import options_of
 from app.db.database import Transaction
 from app.db.models import Account
-from app.resources.definition import given_attributes
+from app.resources.definition import given_attributes, shown_values
 
 group = Group("accounts", help="Accounts: each has its own keys, lists, messages and reports.")
 ACCOUNT = NamedItem(click.argument("named", metavar="ACCOUNT"), find_account, "installation")
 
-SPECIAL = {"name", "allowed_networks", "owner_confirmed"}
-"""Attributes that the commands have in another way than by an option of the same name."""
-OPTIONS = [attribute for attribute in given_attributes(ATTRIBUTES) if attribute.key not in SPECIAL]
+OPTIONS = [attribute for attribute in given_attributes(ATTRIBUTES) if attribute.key != "name"]
+any_network_option = click.option("--any-network", is_flag=True, help="Accept clients from any network.")
 
 
-def further_options(command: Any) -> Any:
-    """The options of `create` and `update` for the other attributes."""
-    for option in (
-        click.option("--any-network", is_flag=True, help="Accept clients from any network."),
-        click.option(
-            "--allow-network",
-            metavar="CIDR",
-            multiple=True,
-            help="Accept clients only from this network. Repeatable.",
-        ),
-        click.option(
-            "--owner-confirmed/--owner-unconfirmed",
-            default=None,
-            help="Whether the owner has confirmed the owner's email address. Sends need this.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _attributes(allow_network: tuple[str, ...], any_network: bool, **options: Any) -> dict[str, Any]:
+def _attributes(any_network: bool, **options: Any) -> dict[str, Any]:
     attributes = given_options(**options)
-    if allow_network or any_network:
-        attributes["allowed_networks"] = list(allow_network)
-    return attributes
+    return {"allowed_networks": [], **attributes} if any_network else attributes
 
 
 TABLE_COLUMNS = (
@@ -57,7 +34,7 @@ TABLE_COLUMNS = (
 
 
 def _row(account: Account) -> Row:
-    return {attribute.key: getattr(account, attribute.key) for attribute in ATTRIBUTES}
+    return shown_values(ATTRIBUTES, account)
 
 
 def _print_accounts(rows: list[Row], as_json: bool) -> None:
@@ -79,7 +56,7 @@ def show(_session: Session, account: Account) -> Row:
 
 @group.writes("create", "installation", params=options_of(OPTIONS, updates=False))
 @click.argument("name")
-@further_options
+@any_network_option
 def create(transaction: Transaction, name: str, **options: Any) -> Row:
     """Create an account."""
     return _row(create_account(transaction, {"name": name, **_attributes(**options)}))
@@ -87,7 +64,7 @@ def create(transaction: Transaction, name: str, **options: Any) -> Row:
 
 @group.writes("update", ACCOUNT, params=options_of(OPTIONS, updates=True))
 @click.option("--name", help="The new name.")
-@further_options
+@any_network_option
 def update(transaction: Transaction, account: Account, name: str | None, **options: Any) -> Row:
     """Change an account. An empty value clears an attribute."""
     update_account(transaction, account, _attributes(**options) | ({} if name is None else {"name": name}))

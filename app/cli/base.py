@@ -347,11 +347,11 @@ def address_kind(text: str, *, besides: str = "") -> AddressKind:
 
 
 def given_options(**attributes: Any) -> dict[str, Any]:
-    """The attributes of the options that were given; an empty string clears an attribute. An option that may be
-    repeated was given if it has values."""
+    """The attributes of the options that were given; an empty string clears an attribute, also one whose option may be
+    repeated."""
     given = {name: value for name, value in attributes.items() if value not in (None, ())}
     return {
-        name: list(value) if isinstance(value, tuple) else None if value == "" else value
+        name: [item for item in value if item] if isinstance(value, tuple) else None if value == "" else value
         for name, value in given.items()
     }
 

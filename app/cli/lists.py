@@ -24,6 +24,7 @@ from app.cli.base import (
     rows_of_accounts,
 )
 from app.cli.find_contacts import list_named
+from app.cli.resource import options_of
 from app.contacts.counts import number_of_contacts, recount_contacts
 from app.contacts.delete import delete_list
 from app.db.database import Transaction
@@ -31,8 +32,10 @@ from app.db.field_indexes import FieldIndex, TooManyIndexes, create_index, drop_
 from app.db.models import Account, List
 from app.distribution import COMMAND_LINE
 from app.ids import shown_id
+from app.lists.attributes import ATTRIBUTES
 from app.lists.define import add_field, create_list, fields_of, update_list
 from app.lists.fields import FIELD_TYPES, RANGES, ListSpec
+from app.resources.definition import given_attributes, shown_values
 from app.services import Services
 from app.settings import Settings
 
@@ -87,51 +90,11 @@ def drop_index_(parts: Services, name: str) -> CommandResult:
     return CommandResult(f"dropped the index {name}", {"name": name, "dropped": True})
 
 
-def attribute_options(command: Any) -> Any:
-    """The options of `create` and `update`."""
-    for option in (
-        click.option(
-            "--stop-word",
-            "stop_words",
-            multiple=True,
-            help="A reply that unsubscribes. Repeatable. Replaces all stop words.",
-        ),
-        click.option(
-            "--allow-duplicates/--no-duplicates",
-            default=None,
-            help="Whether several contacts can have the same address.",
-        ),
-        click.option(
-            "--system/--no-system",
-            default=None,
-            help="Whether this is a system list. The API cannot change contacts of a system list.",
-        ),
-        click.option(
-            "--offered/--not-offered",
-            default=None,
-            help="Whether recipients can choose the list on their preferences page.",
-        ),
-        click.option(
-            "--offered-name", metavar="NAME", help="Its name on the preferences page. Empty: the name of the list."
-        ),
-        click.option(
-            "--offered-description",
-            metavar="SENTENCE",
-            help="What the preferences page says of it. Empty: nothing.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-ROW_COLUMNS = (
-    *("name", "system", "allow_duplicates", "stop_words", "offered", "offered_name", "offered_description"),
-    *("creation_time", "last_modified_time"),
-)
+OPTIONS = [attribute for attribute in given_attributes(ATTRIBUTES) if attribute.key != "name"]
 
 
 def _row(row: List) -> Row:
-    return {"id": shown_id(row.id), **{name: getattr(row, name) for name in ROW_COLUMNS}}
+    return shown_values(ATTRIBUTES, row)
 
 
 def _full(session: Session, row: List) -> Row:
@@ -168,10 +131,9 @@ def show(session: Session, contact_list: List) -> Row:
     return _full(session, contact_list)
 
 
-@group.writes("create", shows=_print_full)
+@group.writes("create", shows=_print_full, params=options_of(OPTIONS, updates=False))
 @click.argument("name")
 @click.option("--field", "fields", metavar="NAME:TYPE", multiple=True, help="A field without options. Repeatable.")
-@attribute_options
 def create(transaction: Transaction, account: Account, name: str, fields: tuple[str, ...], **options: Any) -> Row:
     """Create a list. To add fields with options, use add-field."""
     made = create_list(transaction, account.id, {"name": name, **given_options(**options)})
@@ -181,9 +143,8 @@ def create(transaction: Transaction, account: Account, name: str, fields: tuple[
     return _full(transaction, made)
 
 
-@group.writes("update", LIST, _print_full)
+@group.writes("update", LIST, _print_full, params=options_of(OPTIONS, updates=True))
 @click.option("--name", help="The new name.")
-@attribute_options
 def update(transaction: Transaction, contact_list: List, name: str | None, **options: Any) -> Row:
     """Change a list."""
     update_list(transaction, contact_list, given_options(**options) | ({} if name is None else {"name": name}))

@@ -12,7 +12,17 @@ from app.accounts.find import find_account
 from app.cli.base import CommandResult, Group, NamedItem, Row, accounts_option
 from app.db.database import Transaction
 from app.db.models import Account
-from app.resources.definition import Attribute, Choice, Flag, Number, Reference, ResourceDefinition, Switch
+from app.resources.definition import (
+    Attribute,
+    Choice,
+    Flag,
+    Lines,
+    Number,
+    Reference,
+    ResourceDefinition,
+    Switch,
+    values_of,
+)
 from app.resources.rows import (
     create_item,
     find_item,
@@ -20,7 +30,6 @@ from app.resources.rows import (
     rows_of_account,
     rows_of_installation,
     update_item,
-    values_from_texts,
 )
 
 
@@ -56,7 +65,7 @@ def _add_create(group: Group, resource: ResourceDefinition) -> None:
     @group.writes("create", help=resource.sentences["create"], params=_options_of(resource, updates=False))
     @click.argument(resource.key)
     def create(transaction: Transaction, account: Account, **options: Any) -> Row:
-        item = create_item(transaction, resource, account.id, values_from_texts(resource, _texts(options)))
+        item = create_item(transaction, resource, account.id, values_of(resource.input_attributes, _texts(options)))
         return row_of(transaction, resource, item)
 
 
@@ -65,7 +74,7 @@ def _add_update(group: Group, resource: ResourceDefinition, named: NamedItem) ->
 
     @group.writes("update", of=named, help=resource.sentences["update"], params=params)
     def update(transaction: Transaction, item: Any, **options: Any) -> Row:
-        update_item(transaction, resource, item, values_from_texts(resource, _texts(options)))
+        update_item(transaction, resource, item, values_of(resource.input_attributes, _texts(options)))
         return row_of(transaction, resource, item)
 
 
@@ -97,7 +106,8 @@ def _option(attribute: Attribute, *, updates: bool) -> click.Option:
     is_required = attribute.is_required and not updates
     nothing = f" ({'0' if isinstance(attribute.kind, Number) else 'empty'}: {attribute.empty_meaning})"
     help_text = f"{attribute.meaning}{nothing if attribute.empty_meaning else ''}."
-    declared = [f"--{attribute.name.replace('_', '-')}", attribute.name]
+    name = attribute.option or attribute.key.replace("_", "-")
+    declared = [f"--{name}", attribute.key]
     match attribute.kind:
         case Choice(words) if attribute.empty_meaning is None:
             return click.Option(declared, type=click.Choice(list(words)), required=is_required, help=help_text)
@@ -105,10 +115,15 @@ def _option(attribute: Attribute, *, updates: bool) -> click.Option:
             return click.Option(declared, metavar="|".join(words), help=help_text)
         case Number():
             return click.Option(declared, type=float, metavar="N", help=help_text)
+        case Switch(off) if off:
+            return click.Option([f"--{name}/--{off}", attribute.key], default=None, help=help_text)
         case Switch():
             return click.Option(declared, type=bool, metavar="on|off", help=help_text)
         case Flag():
             return click.Option(declared, is_flag=True, help=help_text)
+        case Lines():
+            help_text = f"{help_text} Repeatable; replaces all."
+            return click.Option(declared, multiple=True, metavar=attribute.example or None, help=help_text)
         case Reference():
             return click.Option(declared, metavar="NAME|ID", help=help_text)
     return click.Option(declared, required=is_required, metavar=attribute.example or None, help=help_text)

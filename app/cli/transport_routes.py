@@ -44,14 +44,6 @@ def attribute_options(command: Any) -> Any:
     return command
 
 
-def _attributes(**options: Any) -> dict[str, Any]:
-    """The attributes that were given; an empty text clears a condition."""
-    given = given_options(**options)
-    if "country_prefixes" in given:
-        given["country_prefixes"] = [prefix for prefix in given["country_prefixes"] if prefix]
-    return given
-
-
 def _row(session: Session, route: Route) -> Row:
     account = session.get(Account, route.account_id) if route.account_id else None
     read = {"account": account.name if account else None}
@@ -71,7 +63,7 @@ def list_(session: Session) -> list[Row]:
 @attribute_options
 def create(transaction: Transaction, name: str, **options: Any) -> Row:
     """Create a route over these transports. The first available transport sends."""
-    made = create_route(transaction, {"name": name, **_attributes(**options)})
+    made = create_route(transaction, {"name": name, **given_options(**options)})
     wake_after(transaction)
     return _row(transaction, made)
 
@@ -81,7 +73,7 @@ def create(transaction: Transaction, name: str, **options: Any) -> Row:
 @attribute_options
 def update(transaction: Transaction, route: Route, **options: Any) -> Row:
     """Change the transports, the conditions or the position of a route. An empty value clears a condition."""
-    attributes = _attributes(**options)
+    attributes = given_options(**options)
     if not attributes:
         raise ServiceError("required", field="transports", detail="name at least one change")
     update_route(transaction, route, attributes)

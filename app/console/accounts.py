@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from app.db.models import Account
 from app.errors import FieldError, ServiceError
 from app.ids import existing, id_in
 from app.names import CONTROL, LONGEST_NAME
-from app.resources.definition import Attribute, Kind, given_attributes
+from app.resources.definition import given_attributes, values_of
 
 PATH = "/console/accounts"
 INPUTS = given_attributes(ATTRIBUTES)
@@ -87,23 +87,14 @@ def account_by_name_or_id(session: Session, text: str) -> Account | None:
     return account
 
 
-def form_of(account: Account) -> dict[str, str]:
-    """The settings as the form shows them."""
-    return {attribute.key: kind.to_form(getattr(account, attribute.key)) for attribute, kind in _inputs()}
-
-
 def attributes_of(form: Form) -> dict[str, Any]:
     """The attributes that the form sets. Raises `invalid_string` or `too_long` for each text that cannot be stored,
     which the command line would not have got from a terminal."""
-    values = {attribute.key: kind.from_form(form[attribute.key], attribute.key) for attribute, kind in _inputs()}
+    values = values_of(INPUTS, form)
     errors = [*_faults(form), *([_too_many()] if len(values[NETWORKS]) > MAX_NETWORKS else [])]
     if errors:
         raise ServiceError.of(errors)
-    return {**values, "name": form["name"]}
-
-
-def _inputs() -> Iterator[tuple[Attribute, Kind]]:
-    return ((attribute, attribute.kind) for attribute in INPUTS if attribute.kind is not None)
+    return values
 
 
 def _faults(form: Form) -> Sequence[FieldError]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -16,10 +15,12 @@ from app.db.database import Transaction
 from app.db.models import List
 from app.errors import ServiceError
 from app.ids import existing, shown_id
-from app.lists.define import LONGEST_OFFERED, add_field, create_list, update_list
+from app.lists.attributes import ATTRIBUTES
+from app.lists.define import add_field, create_list, update_list
 from app.lists.fields import ADDRESS_KEYS, ListSpec
 from app.lists.find import find_list, get_list
 from app.lists.read import LISTS, page_lists
+from app.resources.definition import Values, given_attributes
 
 PATH = "/console/lists"
 
@@ -56,46 +57,23 @@ FIRST_FIELDS = ("Email", "Mobile Phone", "First Name", "Last Name")
 """Types of fields that a new list may begin with, each under the name of its type."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListForm:
-    """What the form of a list says; a stop word is a line. Empty texts of what recipients read are none."""
-
-    name: str
-    stop_words: str = ""
-    offered_name: str = ""
-    offered_description: str = ""
-    allow_duplicates: bool = False
-    system: bool = False
-    offered: bool = False
-
-    @classmethod
-    def of(cls, row: List) -> ListForm:
-        """The form as it is filled in for a list."""
-        texts = row.name or "", "\n".join(row.stop_words), row.offered_name or "", row.offered_description or ""
-        return cls(*texts, row.allow_duplicates, row.system, row.offered)
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """The attributes of the form, as the use cases take them."""
-        words = [line.strip() for line in self.stop_words.splitlines() if line.strip()]
-        flags = {"allow_duplicates": self.allow_duplicates, "system": self.system, "offered": self.offered}
-        texts = {name: getattr(self, name) or None for name in LONGEST_OFFERED}
-        return {"name": self.name, "stop_words": words, **flags, **texts}
+INPUTS = given_attributes(ATTRIBUTES)
+"""The attributes that the form of a list sets."""
 
 
-def add_list(transaction: Transaction, account_id: int, form: ListForm, types: Sequence[str]) -> List:
+def add_list(transaction: Transaction, account_id: int, values: Values, types: Sequence[str]) -> List:
     """Creates a list with fields of these types. Raises what `create_list` and `add_field` raise."""
-    made = create_list(transaction, account_id, form.attributes)
+    made = create_list(transaction, account_id, values)
     for type_ in types:
         add_field(transaction, made, type_, type_)
     return made
 
 
-def change_list(transaction: Transaction, contact_list: ListSpec, form: ListForm) -> None:
+def change_list(transaction: Transaction, contact_list: ListSpec, values: Values) -> None:
     """Changes the attributes. Raises what `update_list` raises, and `conflict` for a list that is too large."""
-    if form.allow_duplicates != contact_list.allow_duplicates:
+    if values["allow_duplicates"] != contact_list.allow_duplicates:
         check_size(transaction, contact_list.id, "lists update")
-    update_list(transaction, _row(transaction, contact_list), form.attributes)
+    update_list(transaction, _row(transaction, contact_list), values)
 
 
 def add_list_field(transaction: Transaction, contact_list: ListSpec, name: str, type_: str, options: str) -> None:

@@ -101,12 +101,15 @@ class Flag(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Switch(Flag):
-    """On or off. A command can say both, while it can only set a flag."""
+    """On or off. A command can say both, while it can only set a flag: by two options, where `off` is the name of the
+    second one, or by one that takes the word."""
+
+    off: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines(Kind):
-    """Texts without spaces; in a form they stand on lines of their own. A command has options of its own for them."""
+    """Several texts, each on a line of a form."""
 
     control: ClassVar[str] = "lines"
 
@@ -116,11 +119,20 @@ class Lines(Kind):
 
     def from_form(self, given: str, _name: str) -> list[str]:
         """The texts of all lines."""
-        return given.split()
+        return [line.strip() for line in given.splitlines() if line.strip()]
 
     def to_form(self, value: Any) -> str:
         """A line for each."""
         return "\n".join(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Words(Lines):
+    """Several texts without spaces, on lines of a form or between spaces."""
+
+    def from_form(self, given: str, _name: str) -> list[str]:
+        """The texts."""
+        return given.split()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,15 +155,15 @@ class Attribute:
     example: str = ""
     """What a value looks like."""
     option: str = ""
-    """The name on the command line and in a form, where that is not the key."""
+    """The name on the command line, where that is not the key."""
     is_required: bool = False
     is_fixed: bool = False
     """Whether it is given only when the row is made."""
 
-    @property
-    def name(self) -> str:
-        """The attribute's name on the command line and in a form."""
-        return self.option or self.key
+    @classmethod
+    def of(cls, column: Any, kind: Kind | None = None, meaning: str = "", **others: Any) -> Attribute:
+        """The attribute that a column has, by its name."""
+        return cls(key=column.key, column=column, kind=kind, meaning=meaning, **others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,9 +219,38 @@ class ResourceDefinition:
         return record_of(self.attributes)
 
 
+def shown_values(attributes: Iterable[Attribute], row: Any) -> dict[str, Any]:
+    """Key -> the value of the row, as everybody outside sees it, of the attributes that are read."""
+    return {
+        attribute.key: attribute.format_value(getattr(row, attribute.key))
+        for attribute in attributes
+        if attribute.column is not None
+    }
+
+
 def given_attributes(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
     """The attributes that people give."""
     return tuple(attribute for attribute in attributes if attribute.kind is not None)
+
+
+def form_of(attributes: Iterable[Attribute], row: Any) -> dict[str, str]:
+    """Key -> the value of the row, as the form of the attributes is filled in."""
+    return {
+        attribute.key: attribute.kind.to_form(getattr(row, attribute.key))
+        for attribute in attributes
+        if attribute.kind is not None
+    }
+
+
+def values_of(attributes: Sequence[Attribute], texts: Mapping[str, str]) -> dict[str, Any]:
+    """The values of a form or of options, of which `texts` has those that are there. Raises `invalid_number`."""
+    values = {
+        attribute.key: attribute.kind.from_form(texts[attribute.key], attribute.key)
+        for attribute in attributes
+        if attribute.kind is not None and attribute.key in texts
+    }
+    required = {attribute.key for attribute in attributes if attribute.is_required}
+    return {key: "" if value is None and key in required else value for key, value in values.items()}
 
 
 def record_of(attributes: Iterable[Attribute], children: Mapping[str, Check] | None = None) -> Record:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Select, select
@@ -98,12 +98,3 @@ def _rows(session: Session, resource: ResourceDefinition, statement: Select[Any]
 
 def _row(attributes: Sequence[Attribute], values: Any) -> Row:
     return {attribute.key: attribute.format_value(value) for attribute, value in zip(attributes, values, strict=True)}
-
-
-def values_from_texts(resource: ResourceDefinition, texts: Mapping[str, str]) -> Values:
-    """The values of a form or of options, of which `texts` has those that are there. Raises `invalid_number`."""
-    return {
-        attribute.key: attribute.kind.from_form(texts[attribute.name], attribute.name)
-        for attribute in resource.input_attributes
-        if attribute.kind and attribute.name in texts
-    }

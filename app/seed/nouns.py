@@ -20,6 +20,7 @@ from app.db.lookup import find_by_name
 from app.db.models import List, Message
 from app.errors import MAX_LISTED_ERRORS, ServiceError
 from app.ids import shown_id
+from app.lists import attributes as lists
 from app.lists.define import apply_fields, create_list, update_list
 from app.lists.find import get_list
 from app.messages.define import create_message, update_message
@@ -114,19 +115,7 @@ def one_address(optional: dict[str, Check]) -> Check:
     return entry
 
 
-LIST = _record(
-    {"name": text},
-    {
-        "system": flag,
-        "allow_duplicates": flag,
-        "stop_words": each(text),
-        "offered": flag,
-        "offered_name": nullable(text),
-        "offered_description": nullable(text),
-        "fields": each(FIELD),
-        "contacts": each(contact),
-    },
-)
+LIST = record_of(lists.ATTRIBUTES, {"fields": each(FIELD), "contacts": each(contact)})
 ACCOUNT = record_of(
     [attribute for attribute in accounts.ATTRIBUTES if attribute.key not in SENDER_ATTRIBUTES],
     {

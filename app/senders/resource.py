@@ -20,25 +20,17 @@ RESOURCE = ResourceDefinition(
     source=outerjoin(SmsSender, List, List.id == SmsSender.list_id),
     key="address",
     attributes=(
-        Attribute(key="id", column=SmsSender.id),
-        Attribute(
-            key="address",
-            column=SmsSender.address,
+        Attribute.of(SmsSender.id),
+        Attribute.of(
+            SmsSender.address,
             heading="Sender",
             kind=Text(),
             meaning="Number in international format, or a name of up to 11 letters and digits",
             is_required=True,
             is_fixed=True,
         ),
-        Attribute(
-            key="kind",
-            column=SmsSender.kind,
-            heading="Kind",
-            kind=Choice(KINDS),
-            meaning="Kind of sender",
-            is_required=True,
-        ),
-        Attribute(key="list_id", column=SmsSender.list_id, format_value=shown_id),
+        Attribute.of(SmsSender.kind, heading="Kind", kind=Choice(KINDS), meaning="Kind of sender", is_required=True),
+        Attribute.of(SmsSender.list_id, format_value=shown_id),
         Attribute(
             key="list",
             column=List.name,
@@ -47,24 +39,22 @@ RESOURCE = ResourceDefinition(
             kind=Reference(List, "list", "list_id"),
             meaning="Only list that can use this sender, by name or id",
         ),
-        Attribute(
-            key="messages_per_second",
-            column=SmsSender.messages_per_second,
+        Attribute.of(
+            SmsSender.messages_per_second,
             heading="Messages per second",
             empty_meaning="no limit",
             kind=Number(),
             option="rate",
             meaning="Messages per second that the gateway accepts from this sender",
         ),
-        Attribute(
-            key="note",
-            column=SmsSender.note,
+        Attribute.of(
+            SmsSender.note,
             heading="Note",
             empty_meaning="none",
             kind=Text(),
             meaning="Note, such as the purpose or the registration",
         ),
-        Attribute(key="creation_time", column=SmsSender.creation_time, heading="Approved"),
+        Attribute.of(SmsSender.creation_time, heading="Approved"),
         Attribute(
             key="shared",
             kind=Flag(),

@@ -15,7 +15,6 @@ from app.console.accounts import (
     PATH,
     account_by_name_or_id,
     attributes_of,
-    form_of,
     list_accounts,
     path_of,
     refresh_test_account,
@@ -32,7 +31,7 @@ from app.http.context import services
 from app.http.paths import path_id
 from app.ids import existing
 from app.names import CONTROL
-from app.resources.definition import Switch
+from app.resources.definition import Switch, form_of
 from blueprints.console.blueprint import blp
 
 COLUMNS = tuple(attribute.key for attribute in ATTRIBUTES if attribute.key != "test_of")
@@ -96,7 +95,7 @@ def account(error: ServiceError | None = None, *, account_id: str) -> Response:
         "account.html",
         account_row=account_row,
         account=account_row.account,
-        form=form_texts(*SETTINGS) if NETWORKS in request.form else form_of(account_row.account),
+        form=form_texts(*SETTINGS) if NETWORKS in request.form else form_of(INPUTS, account_row.account),
         inputs=INPUTS,
         retentions=RETENTION_ATTRIBUTES,
         networks=NETWORKS,

@@ -10,8 +10,8 @@ from app.console.contacts import columns_of_table, inputs_of, state_of
 from app.console.contacts import search as search_contacts
 from app.console.lists import (
     FIRST_FIELDS,
+    INPUTS,
     PATH,
-    ListForm,
     add_list,
     add_list_field,
     change_list,
@@ -38,6 +38,7 @@ from app.http.console.searches import Search, account_of_request
 from app.http.context import services
 from app.http.paths import path_id
 from app.lists.fields import FIELD_TYPES, ListSpec
+from app.resources.definition import form_of, values_of
 from blueprints.console.blueprint import blp
 
 SEARCH = Search(
@@ -47,7 +48,11 @@ SEARCH = Search(
     text_filter=name_filter,
     find=search,
     columns=("id", "name", "contacts", "creation_time", "last_modified_time"),
-    context=lambda: {"may_manage": MANAGE in signed_in().scopes, "first_fields": FIRST_FIELDS},
+    context=lambda: {
+        "may_manage": MANAGE in signed_in().scopes,
+        "first_fields": FIRST_FIELDS,
+        "inputs": {attribute.key: attribute for attribute in INPUTS},
+    },
 )
 blp.searches(SEARCH, "list.view")
 
@@ -58,7 +63,7 @@ def create(transaction: Transaction) -> Done:
     account_id = account_of_request(transaction).id
     types = [type_ for type_ in request.form.getlist("field") if type_ in FIRST_FIELDS]
     return Done(
-        link(path_of_list(add_list(transaction, account_id, list_form(), types)), [], account_id),
+        link(path_of_list(add_list(transaction, account_id, values_of(INPUTS, list_form()), types)), [], account_id),
         "The list was created.",
     )
 
@@ -82,7 +87,7 @@ def contacts_file(list_id: str) -> Response:
 @blp.changes("/lists/<list_id>", MANAGE, refused=lambda error, list_id: list_page(list_id, error, "list"))
 def change(transaction: Transaction, list_id: str) -> Done:
     """Changes the attributes of a list."""
-    change_list(transaction, list_of_path(transaction, list_id), list_form())
+    change_list(transaction, list_of_path(transaction, list_id), values_of(INPUTS, list_form()))
     return Done(_again(list_id), "The list was saved.")
 
 
@@ -125,11 +130,9 @@ def _again(list_id: str) -> str:
 # What the pages of a list and of its contacts have in common (docs/console-contents.md#lists-and-contacts).
 
 
-def list_form() -> ListForm:
+def list_form() -> dict[str, str]:
     """What the form of a list says."""
-    text = form_texts("name", "stop_words", "offered_name", "offered_description")
-    flags = {name: request.form.get(name) == "1" for name in ("allow_duplicates", "system", "offered")}
-    return ListForm(text["name"], text["stop_words"], text["offered_name"], text["offered_description"], **flags)
+    return form_texts(*(attribute.key for attribute in INPUTS))
 
 
 def list_of_path(session: ReadSession | Transaction, list_id: str) -> ListSpec:
@@ -176,7 +179,8 @@ def list_page(list_id: str, error: ServiceError | None = None, sent: str = "") -
             "columns": columns_of_table(contact_list),
             "state_of": state_of,
             "inputs": inputs_of(contact_list, None, new_contact),
-            "form": list_form() if sent == "list" else ListForm.of(session.get_one(List, contact_list.id)),
+            "form": list_form() if sent == "list" else form_of(INPUTS, session.get_one(List, contact_list.id)),
+            "list_inputs": INPUTS,
             "is_list_refused": sent == "list",
             "new_contact": new_contact,
             "new_field": request.form if sent == "field" else None,

@@ -16,8 +16,8 @@ from app.http.console.questions import Question
 from app.http.console.searches import account_of_request, table_file
 from app.http.context import services
 from app.http.paths import path_id
-from app.resources.definition import ResourceDefinition
-from app.resources.rows import create_item, row_of, rows_of_account, values_from_texts
+from app.resources.definition import ResourceDefinition, values_of
+from app.resources.rows import create_item, row_of, rows_of_account
 from blueprints.console.blueprint import blp
 
 MAX_ROWS = 200
@@ -33,8 +33,8 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
     def create(transaction: Transaction) -> Done:
         """Makes what the form says."""
         account_id = account_of_request(transaction).id
-        form = form_texts(*(attribute.name for attribute in resource.input_attributes))
-        create_item(transaction, resource, account_id, values_from_texts(resource, form))
+        form = form_texts(*(attribute.key for attribute in resource.input_attributes))
+        create_item(transaction, resource, account_id, values_of(resource.input_attributes, form))
         return Done(link(of, [], account_id), resource.done["create"])
 
     @blp.shows(f"{path}.csv", resource.scopes["list"])

@@ -34,6 +34,7 @@ def test_lists_are_created_updated_and_deleted(cli: Cli, tenant: Tenant) -> None
         "Email       email       Email       -",
         "First Name  first_name  First Name  -",
     ]
+    assert cli.json("lists", "update", "Fans", "--stop-word", "")["stop_words"] == []
     assert cli.text("lists", "delete", "Fans", "--yes") == "deleted list Fans\n"
     assert cli.refused("lists", "show", "Fans") == "the account has no list 'Fans'"
 

@@ -56,7 +56,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "accounts": ("audit", "db", "network", "query", "resources", "services", "transports"),
     "senders": ("accounts", "db", "resources"),
     "routing": ("accounts", "audit", "db", "infrastructure", "senders", "services", "transports"),
-    "lists": ("db", "query"),
+    "lists": ("db", "query", "resources"),
     "messages": ("audit", "content", "db", "query"),
     "groups": ("db", "lists", "query"),
     "inbox": ("db", "query"),

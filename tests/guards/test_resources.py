@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from flask import Flask, render_template_string
 from sqlalchemy import inspect
 
-from app.accounts.attributes import ATTRIBUTES
+from app.accounts import attributes as accounts
 from app.cli import DEFINED_NOUNS, group_of
-from app.db.models import Account
 from app.generated_docs.seed import PAGE, page
-from app.resources.definition import Reference, ResourceDefinition, given_attributes
-from app.seed.nouns import ACCOUNT, RESOURCES, SENDER_ATTRIBUTES
+from app.lists import attributes as lists
+from app.plain_data import Record
+from app.resources.definition import Attribute, Reference, ResourceDefinition, given_attributes
+from app.seed.nouns import ACCOUNT, LIST, RESOURCES, SENDER_ATTRIBUTES
 from tests.support.cases import each
 
 ROOT = Path(__file__).parents[2]
@@ -67,9 +69,9 @@ def test_every_attribute_is_read_or_given_and_says_what_it_means(resource: Resou
 @each("resource", DEFINITIONS)
 def test_every_given_attribute_is_an_option_of_the_commands(resource: ResourceDefinition) -> None:
     commands = group_of(resource.plural).commands
-    given = {attribute.name for attribute in resource.input_attributes}
+    given = {attribute.key for attribute in resource.input_attributes}
     assert {parameter.name for parameter in commands["create"].params} == {*given, "account", "as_json"}
-    fixed = {attribute.name for attribute in resource.input_attributes if attribute.is_fixed} | {resource.key}
+    fixed = {attribute.key for attribute in resource.input_attributes if attribute.is_fixed} | {resource.key}
     assert {parameter.name for parameter in commands["update"].params} == {
         *given - fixed,
         "named",
@@ -82,7 +84,7 @@ def test_every_given_attribute_is_an_option_of_the_commands(resource: ResourceDe
 def test_every_given_attribute_is_a_field_of_the_form(resource: ResourceDefinition, app: Flask) -> None:
     with app.test_request_context():
         form = render_template_string(FORM, of=resource, form={}, account=None, link=lambda path, *_: path)
-    assert [attribute.name for attribute in resource.input_attributes if f'name="{attribute.name}"' not in form] == []
+    assert [attribute.key for attribute in resource.input_attributes if f'name="{attribute.key}"' not in form] == []
 
 
 @each("resource", DEFINITIONS)
@@ -94,18 +96,25 @@ def test_every_given_attribute_is_a_key_of_seed_files(resource: ResourceDefiniti
     ]
 
 
-def test_every_attribute_of_an_account_is_known_to_every_door(app: Flask) -> None:
-    assert {column.key for column in inspect(Account).column_attrs} - {"has_digests"} == {
-        attribute.key for attribute in ATTRIBUTES
-    }
-    keys = {attribute.key for attribute in given_attributes(ATTRIBUTES)}
+LISTED: dict[str, tuple[Sequence[Attribute], Record, set[str]]] = {
+    "accounts": (accounts.ATTRIBUTES, ACCOUNT, {"has_digests"}),
+    "lists": (lists.ATTRIBUTES, LIST, {"account_id", "copy_of", "has_automations"}),
+}
+"""Noun -> its attributes, the check of an entry of a seed file, and the columns that nobody outside sees."""
+
+
+@each("noun", LISTED)
+def test_every_listed_attribute_is_known_to_every_door(noun: str, app: Flask) -> None:
+    attributes, record, hidden = LISTED[noun]
+    columns = {column.key for column in inspect(attributes[0].column.class_).column_attrs}
+    assert columns - hidden == {attribute.key for attribute in attributes}
+    keys = {attribute.key for attribute in given_attributes(attributes)}
     for name in ("create", "update"):
-        options = {parameter.name for parameter in group_of("accounts").commands[name].params}
-        assert keys - options == {"allowed_networks"}, "which `--allow-network` and `--any-network` give"
-    assert keys - {*ACCOUNT.required, *ACCOUNT.optional} == SENDER_ATTRIBUTES, "which `default_from` has"
+        assert keys - {parameter.name for parameter in group_of(noun).commands[name].params} == set()
+    in_file = keys - SENDER_ATTRIBUTES  # `default_from` has these
+    assert in_file - {*record.required, *record.optional} == set()
     seed_page = PAGE.read_text("utf-8")
-    assert [key for key in keys - SENDER_ATTRIBUTES if f"`{key}`" not in seed_page] == []
+    assert [key for key in in_file if f"`{key}`" not in seed_page] == []
     with app.test_request_context():
-        values = {"attributes": given_attributes(ATTRIBUTES), "form": {}}
-        form = render_template_string(FIELDS, **values)
+        form = render_template_string(FIELDS, attributes=given_attributes(attributes), form={})
     assert [key for key in keys if f'name="{key}"' not in form] == []
