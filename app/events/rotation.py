@@ -13,7 +13,6 @@ from datetime import timedelta
 from functools import partial
 
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.commit_order import MAX_ID, delete_piece, end_of_piece, last_event_id, lock_slot
@@ -39,11 +38,6 @@ def rotate_events(services: Services) -> None:
         with services.database.write() as transaction:
             if not _delete_piece(transaction, period):
                 return
-
-
-def current_rotation(session: Session) -> EventRotation:
-    """Which table is written to."""
-    return session.scalars(select(EventRotation)).one()
 
 
 def _delete_piece(transaction: Transaction, period: timedelta) -> bool:

@@ -89,22 +89,11 @@ def add_field(session: Session, row: List, name: str, type_: str, options: Seque
     return field
 
 
-def update_field(session: Session, row: List, field: ListField, type_: str, options: Sequence[str]) -> bool:
-    """Changes type and options; returns whether any differed.
-
-    A type can change only while the list has no contacts, whose values might be invalid for the new type.
-    Raises `ServiceError` like `add_field`, and `conflict` for a type that cannot change.
-    """
-    changed = _change_field(fields_of(session, row), field, type_, options, partial(_has_contacts, session, row))
-    if changed:
-        _write_changes(session, row, [])
-    return changed
-
-
 def apply_fields(session: Session, row: List, entries: Sequence[Mapping[str, Any]]) -> bool:
     """Adds the fields that the list does not have by their `name`, and gives the others the `type` and the `options` of
-    their entry, without `options` those that they have; returns whether anything changed. Raises what `add_field` and
-    `update_field` raise, with the position of the entry in `fields`."""
+    their entry, without `options` those that they have; returns whether anything changed. A type can change only while
+    the list has no contacts, whose values might be invalid for the new type. Raises what `add_field` raises, and
+    `conflict` for a type that cannot change, with the position of the entry in `fields`."""
     if not entries:
         return False
     present, new, changed = fields_of(session, row), list[ListField](), False

@@ -36,7 +36,6 @@ from app.db.models import (
     Webhook,
     WebhookAttempt,
 )
-from app.events.rotation import current_rotation
 from app.maintenance import sweeps
 from tests.databases.running import Alone, alone
 from tests.support.databases import BACKENDS
@@ -123,13 +122,13 @@ def test_off_keeps_for_ever(parts: Alone) -> None:
     ids = [add(parts, past) for add in adders]
     with parts.services.database.write() as transaction:
         transaction.execute(update(EventRotation).values(since_time=past))
-        slot = current_rotation(transaction).slot
+        slot = transaction.scalars(select(EventRotation.slot)).one()
     sweeps.clean(for_ever)
     assert [kept(parts, model) for model in models] == [[row_id] for row_id in ids]
     sweeps.clean(parts.services)
     assert [kept(parts, model) for model in models] == [[]] * len(models)
     with parts.services.database.read() as session:
-        assert current_rotation(session).slot == 1 - slot
+        assert session.scalars(select(EventRotation.slot)).one() == 1 - slot
 
 
 def add_captured(parts: Alone, moment: datetime) -> int:

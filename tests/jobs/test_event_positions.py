@@ -21,7 +21,7 @@ from app.events.batches import Batch
 from app.events.endpoint import PostResult
 from app.events.outbox import record
 from app.events.redeliver import replay
-from app.events.rotation import MAX_LAG, current_rotation, rotate_events
+from app.events.rotation import MAX_LAG, rotate_events
 from app.events.webhooks import find_webhook
 from app.services import Services
 from tests.jobs.conftest import AddHook, Hook, new_account
@@ -71,17 +71,21 @@ def empty(services: Services, account_id: int) -> None:
 def let_pass(services: Services, age: timedelta) -> None:
     """Makes the last rotation that much older."""
     with services.database.write() as transaction:
-        current_rotation(transaction).since_time -= age
+        transaction.scalars(select(EventRotation)).one().since_time -= age
 
 
 def rotate(services: Services, age: timedelta = PERIOD) -> bool:
     """Rotates if the last rotation is that old; returns whether the other table is written to now."""
     let_pass(services, age)
-    with services.database.read() as session:
-        slot = current_rotation(session).slot
+    slot = written_slot(services)
     rotate_events(services)
+    return written_slot(services) != slot
+
+
+def written_slot(services: Services) -> int:
+    """The number of the table of events that is written to."""
     with services.database.read() as session:
-        return current_rotation(session).slot != slot
+        return session.scalars(select(EventRotation.slot)).one()
 
 
 # ------------------------------------------------------------------------------------------------ order of commits
@@ -374,15 +378,13 @@ def test_a_table_is_emptied_while_a_snapshot_is_held(services: Services, add_hoo
 def test_two_cleaners_rotate_once(services: Services, add_hook: AddHook, empty: None) -> None:
     add_hook(URL).happen(1)
     let_pass(services, PERIOD)
-    with services.database.read() as session:
-        before = current_rotation(session).slot
+    before = written_slot(services)
     both = [threading.Thread(target=rotate_events, args=(services,)) for _ in range(2)]
     for cleaner in both:
         cleaner.start()
     for cleaner in both:
         cleaner.join(PATIENCE)
-    with services.database.read() as session:
-        assert current_rotation(session).slot == 1 - before
+    assert written_slot(services) == 1 - before
     assert kept(services) == [1]
 
 
