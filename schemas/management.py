@@ -39,7 +39,6 @@ MAX_CHOSEN = 1000
 """Events or lists of a webhook."""
 MAX_OVERLAP_HOURS = 366 * 24
 LONGEST_URL = 2000
-LONGEST_SELECTOR = 63
 NEW_NAME = about("required for a new one, and unique in the account", pattern=r"\S")
 
 
