@@ -31,12 +31,12 @@ from app.http.context import services
 from app.http.paths import path_id
 from app.ids import existing
 from app.names import CONTROL
-from app.resources.definition import Switch, form_of
+from app.resources.definition import Switch, form_of, values_of
 from blueprints.console.blueprint import blp
 
 COLUMNS = tuple(attribute.key for attribute in ATTRIBUTES if attribute.key != "test_of")
 SETTINGS = tuple(attribute.key for attribute in INPUTS)
-FIRST_SETTINGS = ("name", "owner_email", "owner_confirmed")
+FIRST_INPUTS = [attribute for attribute in INPUTS if attribute.key in ("name", "owner_email", "owner_confirmed")]
 """What the form of a new account asks for."""
 SWITCHES = {attribute.key for attribute in INPUTS if isinstance(attribute.kind, Switch)}
 
@@ -56,16 +56,14 @@ def accounts(error: ServiceError | None = None) -> Response:
         error = ServiceError("not_found", detail=f"There is no account {find!r}.")
     following = link(PATH, [("after", last)]) if last else None
     template_values = {"items": items, "following": following, "is_later": bool(after), "find": find, "of": PATH}
-    inputs = [attribute for attribute in INPUTS if attribute.key in FIRST_SETTINGS]
-    return page_after(error, "accounts.html", form=request.form, inputs=inputs, **template_values)
+    return page_after(error, "accounts.html", form=request.form, inputs=FIRST_INPUTS, **template_values)
 
 
 @blp.changes("/accounts", OPERATOR, refused=accounts)
 def create(transaction: Transaction) -> Done:
     """Creates the account of the form, and goes to its page."""
-    form = form_texts(*FIRST_SETTINGS)
-    given = {"owner_email": form["owner_email"] or None, "owner_confirmed": bool(form["owner_confirmed"])}
-    return Done(path_of(create_account(transaction, {"name": form["name"], **given}).id), "The account was created.")
+    values = values_of(FIRST_INPUTS, form_texts(*(attribute.key for attribute in FIRST_INPUTS)))
+    return Done(path_of(create_account(transaction, values).id), "The account was created.")
 
 
 @blp.shows("/accounts.csv", OPERATOR)
