@@ -142,7 +142,7 @@ class Worker(SimpleWorker):
 
         Only the functions in `JOBS` are called, whatever else is in the queue.
         """
-        with self.connection.pipeline(transaction=False) as commands:
+        with self._leaving_rq(), self.connection.pipeline(transaction=False) as commands:
             commands.lrem(queue.intermediate_queue_key, 1, job.id)
             commands.delete(job.key)
             commands.execute()

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from redis.exceptions import RedisError
 from rq import Callback, Queue
+from rq.exceptions import StopRequested
 from rq.job import Job, JobStatus
 from rq.registry import StartedJobRegistry
 from rq.serializers import DefaultSerializer, JSONSerializer
@@ -175,6 +177,19 @@ def test_without_redis_a_worker_looks_for_work_again_and_again(bench: WorkerBenc
     wait_until(lambda: bench.notes()[:4] == ["began", "ended"] * 2, "it has looked twice")
     bench.redis.start()
     bench.wait_until_woken()
+
+
+def test_a_worker_leaves_its_loop_when_redis_vanishes_while_a_wake_up_is_removed(bench: WorkerBench) -> None:
+    """RQ would log a traceback for each failed command of its own."""
+    with connect_redis(bench.redis.url) as client:
+        worker = Worker([SENDS], client, Stop(threading.Event()))
+        job = Job.create("jobs.nothing", connection=client, serializer=JSONSerializer)
+        bench.redis.kill()
+        with pytest.raises(StopRequested):
+            worker.execute_job(job, worker.queues[0])
+        with pytest.raises(RedisError):
+            worker.teardown()
+    bench.redis.start()
 
 
 def test_a_flushed_redis_does_not_disturb_the_worker(bench: WorkerBench) -> None:
