@@ -393,8 +393,8 @@ class Stage:
         return response.status_code == 200 and "does not work" not in response.text
 
     def pids(self, command: str) -> list[int]:
-        """Ids of the service's processes whose command line matches the pattern."""
-        return sorted(self.service.pids(command))
+        """Ids of the service's processes whose command line matches the pattern, the oldest first."""
+        return self.service.pids(command)
 
     def kill(self, *pids: int) -> None:
         """Sends SIGKILL; processes that have ended are ignored."""

@@ -424,7 +424,7 @@ def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: LaunchedServic
 def test_a_killed_api_server_is_restarted(running: LaunchedService) -> None:
     """Leftovers of the killed server neither keep the port nor answer next to the new server."""
     before, mails = running.pids("gunicorn"), running.mails()
-    os.kill(min(before), signal.SIGKILL)
+    os.kill(before[0], signal.SIGKILL)
     wait_until(lambda: not set(before) & set(running.pids("gunicorn")), "the old ones are gone")
     wait_until(running.is_ready, "it is ready again")
     wait_until(lambda: len(running.pids("gunicorn")) == len(before), "it has all its processes")

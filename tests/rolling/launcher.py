@@ -95,7 +95,7 @@ def check_reload(reload: Reload) -> None:
     """Rotates the key, installs the next version and reloads: the same processes answer with the new code, and sign
     with the new key."""
     service = reload.service
-    before, page = set(service.pids("gunicorn")), _page(service)
+    (master, *workers), page = service.pids("gunicorn"), _page(service)
     (old,) = reload.keys()
     # It is refused while a process has only just started, and nothing is changed then.
     wait_until(lambda: reload.typed("secrets", "rotate").returncode == 0, "the key is rotated")
@@ -103,10 +103,9 @@ def check_reload(reload: Reload) -> None:
     reloaded = reload.typed("reload")
     assert reloaded.returncode == 0, reloaded.stdout + reloaded.stderr
     assert {service.get("/docs/openapi.json")["info"]["version"] for _ in range(ANSWERS)} == {NEXT}
-    assert min(before) in service.pids("gunicorn")
+    assert master in service.pids("gunicorn")
     assert "Bad file descriptor" not in service.output()  # the web process waits for no signal of the launcher again
-    workers = before - {min(before)}
-    wait_until(lambda: not workers & set(service.pids("gunicorn")), "the workers from before have ended")
+    wait_until(lambda: not {*workers} & set(service.pids("gunicorn")), "the workers from before have ended")
     wait_until(lambda: not reload.keys()[old], "no process signs with the key from before")
     signed = {_cursor(_page(service, page)) for _ in range(ANSWERS)}
     assert len(signed) == 1

@@ -120,10 +120,10 @@ class LaunchedService:
         return self.log.read_text("utf-8", "replace")
 
     def pids(self, command: str = "") -> list[int]:
-        """The ids of its processes whose command line matches the pattern."""
-        return [
-            number for number in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_ours(number, command)
-        ]
+        """The ids of its processes whose command line matches the pattern, the oldest first: a master precedes its
+        workers, whose ids may be lower once the system has used its highest one."""
+        numbers = map(int, filter(str.isdigit, os.listdir("/proc")))
+        return sorted((number for number in numbers if self._is_ours(number, command)), key=_start)
 
     def _is_ours(self, number: int, command: str) -> bool:
         try:
@@ -139,8 +139,7 @@ class LaunchedService:
         ticks = 0
         for number in self.pids():
             with suppress(FileNotFoundError, ProcessLookupError):
-                fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-                ticks += sum(map(int, fields[11:15]))
+                ticks += sum(map(int, _stat(number)[11:15]))
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def only_pid(self, command: str) -> int:
@@ -209,3 +208,16 @@ class LaunchedService:
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {TOKEN}"}
+
+
+def _stat(number: int) -> list[str]:
+    """What the system says of a process, from its state on. Raises `OSError` once it has ended."""
+    return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+
+
+def _start(number: int) -> int:
+    """When the process began, in ticks; 0 once it has ended."""
+    try:
+        return int(_stat(number)[19])
+    except OSError:
+        return 0
