@@ -24,6 +24,7 @@ from tests.deploy.engine import Container, Image, Place
 from tests.deploy.network import Network
 from tests.deploy.surroundings import ask, surroundings
 from tests.deploy.system_calls import refused_calls, trace_calls
+from tests.support.certificates import Authority
 from tests.support.deployment import own_services
 from tests.support.documented import documented
 from tests.support.own_postgres import OwnPostgres
@@ -40,6 +41,7 @@ def place(image: Image) -> Iterator[Place]:
         folder.chmod(0o755)
         for name in ("volume", "secrets"):
             (folder / name).mkdir(mode=0o755)
+        Authority(folder / "volume").server("smtp")  # writes the certificate that the settings name
         yield Place(image, network, folder / "volume", folder / "secrets")
     network.close()
 

@@ -24,7 +24,7 @@ REDIS_URL=redis://127.0.0.1:6379/0
 EMAIL_TRANSPORT_URL=smtp://127.0.0.1:2525
 DNS_RESOLVER=127.0.0.1:5353
 """
-ENABLED = ("automations", "inbound", "scheduler", "sends@1", "sends@2", "web", "webhooks")
+ENABLED = ("automations", "inbound", "scheduler", "sends@1", "sends@2", "submission", "web", "webhooks")
 
 
 @pytest.fixture(scope="module")
