@@ -39,6 +39,7 @@ def base_url(console: Console) -> str:
 @pytest.fixture
 def watched(page: Page, console: Console) -> Iterator[WatchedPage]:
     """A page at which the browser finds no fault, and that asks no other host."""
+    console.forget_attempts()
     made = WatchedPage(page, console)
     yield made
     assert made.faults == []

@@ -18,8 +18,10 @@ from urllib.parse import urlsplit
 
 import requests
 import yaml
+from redis import Redis
 
 from app.launcher.screen import SEED
+from app.settings import own_redis_socket
 from tests.support.launched import PATIENT, ROOT, LaunchedService
 from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.unit.transports.mailserver import MailServer
@@ -77,6 +79,12 @@ class Console:
         )
         ((name, value),) = answer.cookies.items()
         return {"name": name, "value": value, "url": self.base}
+
+    def forget_attempts(self) -> None:
+        """Forgets the attempts to sign in of earlier tests, which all came from one address."""
+        with Redis(unix_socket_path=str(own_redis_socket(self.service.data))) as redis:
+            for key in redis.scan_iter("tms:console:*"):
+                redis.delete(key)
 
     def link(self, *options: str) -> str:
         """The path of a new link that signs in once."""
