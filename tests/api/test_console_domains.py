@@ -252,7 +252,7 @@ def test_of_two_accounts_that_prove_a_domain_one_has_each_host(
 def test_of_claims_at_the_same_time_one_wins(tenant: Tenant, other_tenant: Tenant) -> None:
     """Two accounts claim a host that both could have, and a number, at the same time."""
     name, number = new_domain(), new_mobile()
-    form = {"address": number, "kind": "number", "list": "", "rate": ""}
+    form = {"address": number, "kind": "number", "list": "", "messages_per_second": ""}
     paths = {browser_tenant.id: add(manager(browser_tenant), name) for browser_tenant in (tenant, other_tenant)}
     for account_id in paths:
         assert operator(tenant.app).post(f"{PATH}?account={account_id}", name=name, trust="1").status_code == 303
@@ -325,9 +325,15 @@ def test_only_operators_trust_a_domain(tenant: Tenant) -> None:
 def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
     browser, number, list_id = manager(tenant), new_mobile(), tenant.add_list("Customers")
     approving, path = operator(tenant.app), f"{SENDERS}?account={tenant.id}"
-    form = {"address": number, "kind": "virtual_number", "list": "Customers", "rate": "2.5", "note": "Replies"}
+    form = {
+        "address": number,
+        "kind": "virtual_number",
+        "list": "Customers",
+        "messages_per_second": "2.5",
+        "note": "Replies",
+    }
     assert approving.post(path, **form).headers["Location"] == f"{PATH}?account={tenant.id}"
-    assert approving.post(path, address="Acme", kind="alphanumeric", list="", rate="").status_code == 303
+    assert approving.post(path, address="Acme", kind="alphanumeric", list="", messages_per_second="").status_code == 303
     page = words(browser.get(PATH))
     assert f"{number} virtual number (people can reply) Customers 2.5 Replies" in page
     assert "Acme name (nobody can reply) any no limit none" in page
@@ -341,9 +347,9 @@ def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
         ({"address": number}, 409),
         ({"address": "+61"}, 422),
         ({"address": new_mobile(), "kind": "fax"}, 422),
-        ({"address": new_mobile(), "rate": "fast"}, 422),
-        ({"address": new_mobile(), "rate": "nan"}, 422),
-        ({"address": new_mobile(), "rate": "1e9"}, 422),
+        ({"address": new_mobile(), "messages_per_second": "fast"}, 422),
+        ({"address": new_mobile(), "messages_per_second": "nan"}, 422),
+        ({"address": new_mobile(), "messages_per_second": "1e9"}, 422),
         ({"address": new_mobile(), "list": "Nowhere"}, 422),
         ({"address": new_mobile(), "list": "Customers\0"}, 422),
     ):
@@ -362,7 +368,7 @@ def test_a_manager_approves_no_sender(tenant: Tenant, other_tenant: Tenant) -> N
     other_tenant.add_sender(number)
     browser = manager(tenant)
     for address, kind in ((number, "virtual_number"), (new_mobile(), "number"), ("MYBANK", "alphanumeric")):
-        answer = browser.post(SENDERS, address=address, kind=kind, list="", rate="", shared="1")
+        answer = browser.post(SENDERS, address=address, kind=kind, list="", messages_per_second="", shared="1")
         assert answer.status_code == 403
     assert "Approve a sender" not in words(browser.get(PATH))
     with tenant.services.database.read() as session:
@@ -374,7 +380,7 @@ def test_an_operator_approves_the_number_of_another_account_only_as_shared(
 ) -> None:
     number, browser = new_mobile(), operator(tenant.app)
     other_tenant.add_sender(number)
-    form = {"address": number, "kind": "virtual_number", "list": "", "rate": ""}
+    form = {"address": number, "kind": "virtual_number", "list": "", "messages_per_second": ""}
     refused = browser.post(f"{SENDERS}?account={tenant.id}", **form)
     assert refused.status_code == 409
     assert f"belongs to the account '{other_tenant.name}'" in words(refused)
