@@ -11,7 +11,16 @@ from marshmallow import fields, validate
 from app.errors import FieldError, ServiceError
 from schemas.base import CodeSchema
 from schemas.fields import String
-from schemas.responses import EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp, Uuid
+from schemas.responses import (
+    OPTIONAL_METADATA,
+    EnvelopeSchema,
+    Id,
+    LinkSchema,
+    ResponseSchema,
+    SelfLinksSchema,
+    Timestamp,
+    Uuid,
+)
 
 ELEMENT_FORM = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
 PLACE_PART = re.compile(r"[^.\[\]]+")
@@ -71,10 +80,10 @@ class AutomationCollectionSchema(EnvelopeSchema):
 
 
 class RunLinksSchema(SelfLinksSchema):
-    """The links of a run."""
+    """The links of a run; the one to its contact for keys that see contacts."""
 
     automation = fields.Nested(LinkSchema)
-    contact = fields.Nested(LinkSchema)
+    contact = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
 
 
 class RunSchema(ResponseSchema):

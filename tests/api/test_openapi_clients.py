@@ -193,6 +193,7 @@ RESPONSES_LACK = {
     "PageLinks": {"next", "prev"},
     "RecipientLinks": {"automation", "contact", "list", "message", "transactional_group"},
     "RecipientTimelineLinks": {"automation", "contact", "list", "message", "next", "prev", "transactional_group"},
+    "RunLinks": {"contact"},
     "SentContactLinks": {"contact", "list"},
     "SuppressionLinks": {"list", "recipient"},
     "TimelineStep": {"transport"},
