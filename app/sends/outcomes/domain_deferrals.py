@@ -130,7 +130,11 @@ def load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, 
 
 
 def next_look(until_time: datetime) -> datetime:
-    """When a message is due that waits until this time, which is the end of a back-off, or of the wait for a probe."""
+    """When a message is due that waits until this time, which is the end of a back-off, or of the wait for a probe.
+
+    What ends in 55 to 60 seconds is taken for a probe under way. If it is none, the message is claimed once more than
+    it needs to be.
+    """
     first_look = until_time - timedelta(seconds=PROBE_TIMEOUT - FIRST_LOOK)
     return first_look if 0 < (first_look - now()).total_seconds() <= FIRST_LOOK else until_time
 
