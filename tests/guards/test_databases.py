@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.databases import ONE_DATABASE, SAMPLE, VARIABLE, is_spared
+from tests.support.databases import ONE_DATABASE, SAMPLE, VARIABLE, spared
 
 ROOT = Path(__file__).parents[2]
 FILE = "tests/api/test_bodies.py"
@@ -16,14 +16,33 @@ def test_the_files_of_one_database_exist() -> None:
     assert [path for path in ONE_DATABASE if not (ROOT / path).exists()] == []
 
 
-def test_a_sample_of_their_tests_runs_over_both_databases_and_all_do_where_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    names = [f"{FILE}::test_any_value[postgresql-{number}]" for number in range(1000)]
+def cases(test: str, count: int) -> dict[str, str | None]:
+    """That many cases of a test over both databases."""
+    return {f"{test}[{database}-{case}]": database for database in ("sqlite", "postgresql") for case in range(count)}
+
+
+@pytest.fixture(autouse=True)
+def both_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def test_a_sample_of_their_tests_runs_over_both_databases() -> None:
+    left_out = spared(cases(f"{FILE}::test_any_value", 2000))
     assert FILE in ONE_DATABASE
-    assert 1000 / SAMPLE * 0.8 < sum(not is_spared(name, "postgresql") for name in names) < 1000 / SAMPLE * 1.2
-    assert not any(is_spared(name, "sqlite") for name in names)
-    assert not is_spared("tests/api/test_contacts_races.py::test_a_race[postgresql]", "postgresql")
+    assert 2000 / SAMPLE * 0.8 < 2000 - len(left_out) < 2000 / SAMPLE * 1.2
+    assert not any("sqlite" in name for name in left_out)
+
+
+def test_other_tests_run_over_postgresql_with_every_fourth_case() -> None:
+    test = "tests/api/test_contacts_races.py::test_a_race"
+    assert spared(cases(test, 6)) == {f"{test}[postgresql-{case}]" for case in (1, 2, 3, 5)}
+
+
+def test_tests_of_postgresql_alone_run_with_all_their_cases() -> None:
+    test = "tests/api/test_contacts_races.py::test_a_race"
+    assert spared({name: database for name, database in cases(test, 6).items() if database == "postgresql"}) == set()
+
+
+def test_all_tests_run_over_both_databases_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "on")
-    assert not any(is_spared(name, "postgresql") for name in names)
+    assert spared(cases(f"{FILE}::test_any_value", 100)) == set()
