@@ -128,10 +128,21 @@ def of(reporter: str, domain: str, report_id: str, sources: int = 1) -> bytes:
     return report.replace(b"mailbox.example", reporter.encode())
 
 
+LARGE = 50
+"""Sources of a large report. A reporter may send a few of them in a day."""
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eighth of each limit of a day."""
+    for name in ("MAX_DAY_BYTES", "MAX_REPORTER_BYTES", "MAX_NEW_BYTES"):
+        monkeypatch.setattr(take, name, getattr(take, name) // 8)
+
+
 def flood(parts: Services, address: str, domain: str, reporter: str) -> int:
     """How many of a reporter's largest reports are stored, until there is no room for another one."""
     for number in range(200):
-        if receive(parts, address, gzip.compress(of(reporter, domain, str(number), 400))) is not Effect.RECORDED:
+        if receive(parts, address, gzip.compress(of(reporter, domain, str(number), LARGE))) is not Effect.RECORDED:
             return number
     return 200
 
@@ -143,12 +154,14 @@ def stored_bytes(parts: Services, tenant: Tenant) -> int:
         return sum(len(orjson.dumps(content)) for content in contents)
 
 
+@pytest.mark.usefixtures("small_limits")
 def test_a_reporter_keeps_out_no_other_one(parts: Services, tenant: Tenant, domain: str, address: str) -> None:
     assert 0 < flood(parts, address, domain, "loud.example") < 20
     assert receive(parts, address, of("quiet.example", domain, "1")) is Effect.RECORDED
     assert stored_bytes(parts, tenant) <= take.MAX_REPORTER_BYTES + 1000
 
 
+@pytest.mark.usefixtures("small_limits")
 def test_new_reporters_keep_out_none_that_is_known(parts: Services, tenant: Tenant, domain: str, address: str) -> None:
     """Anybody can make up as many names of reporters as they like."""
     assert receive(parts, address, of("old.example", domain, "1")) is Effect.RECORDED
@@ -158,11 +171,12 @@ def test_new_reporters_keep_out_none_that_is_known(parts: Services, tenant: Tena
     stored = [flood(parts, address, domain, f"new{number}.example") for number in range(8)]
     assert stored[0]
     assert not stored[-1]
-    assert receive(parts, address, of("new.example", domain, "1", 400)) is Effect.IGNORED
+    assert receive(parts, address, of("new.example", domain, "1", LARGE)) is Effect.IGNORED
     assert take.MAX_NEW_BYTES * 0.9 < stored_bytes(parts, tenant) <= take.MAX_NEW_BYTES + 1000
-    assert receive(parts, address, of("old.example", domain, "2", 400)) is Effect.RECORDED
+    assert receive(parts, address, of("old.example", domain, "2", LARGE)) is Effect.RECORDED
 
 
+@pytest.mark.usefixtures("small_limits")
 def test_a_domain_gets_so_many_bytes_in_a_day(parts: Services, tenant: Tenant, domain: str, address: str) -> None:
     """The limit holds even for reporters that are known. On the next day there is room again."""
     names = [f"old{number}.example" for number in range(12)]
@@ -174,7 +188,7 @@ def test_a_domain_gets_so_many_bytes_in_a_day(parts: Services, tenant: Tenant, d
     for name in names:
         flood(parts, address, domain, name)
     assert stored_bytes(parts, tenant) <= take.MAX_DAY_BYTES + 10_000
-    assert receive(parts, address, of(names[-1], domain, "last", 400)) is Effect.IGNORED
+    assert receive(parts, address, of(names[-1], domain, "last", LARGE)) is Effect.IGNORED
     with parts.database.write() as transaction:
         transaction.execute(update(DomainReport).where(criteria).values(time=now() - take.DAY * 2))
-    assert receive(parts, address, of(names[-1], domain, "last", 400)) is Effect.RECORDED
+    assert receive(parts, address, of(names[-1], domain, "last", LARGE)) is Effect.RECORDED

@@ -224,13 +224,13 @@ ADVERSARIAL: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("kind", ADVERSARIAL)
 def test_work_grows_no_faster_than_the_source(kind: str) -> None:
     make = ADVERSARIAL[kind]
-    once, twice = _work(make(500)), _work(make(1000))
+    once, twice = _work(make(100)), _work(make(200))
     assert twice <= 2 * once
 
 
 @pytest.mark.parametrize("kind", ADVERSARIAL)
 def test_long_sources_do_not_reach_the_recursion_limit(kind: str) -> None:
-    source = ADVERSARIAL[kind](20_000)
+    source = ADVERSARIAL[kind](5 * sys.getrecursionlimit())
     assert len(Template(source).html({}, {}).text) <= len(source)
 
 
