@@ -58,8 +58,9 @@ run: setup ## run the whole service in the foreground (docs/settings.md lists it
 	@exec $(PYTHON) -m app.launcher
 
 # Tests start over a hundred processes, none of which should have to recompile the code. The slowest are named at the
-# end: one of a minute waits for something that does not happen.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal \
+# end: one of a minute waits for something that does not happen. Plugins of other suites would look at each of them.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -p no:anyio -p no:schemathesis \
+	-n $(TEST_PROCESSES) --dist worksteal \
 	--durations=5 --durations-min=20
 
 # What starts processes of the service, or fills databases of its own.
