@@ -42,10 +42,11 @@ def main(folder: Path, redis_url: str, *options: str) -> None:
             notes.write(f"{what} {os.getpid()}\n")
 
     def drain() -> None:
+        fails = (folder / "fail").exists()  # before the note, after which the test removes it
         note("began")
         while (folder / "busy").exists() and not parts.stopping.wait(0.01):
             pass
-        if (folder / "fail").exists():
+        if fails:
             raise ValueError("as the test demands")
         note("ended")
 
