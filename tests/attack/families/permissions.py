@@ -41,9 +41,12 @@ def attack(on: Stage) -> Iterator[Case]:
 
 def private(attack_name: str, folder: Path) -> Iterator[Case]:
     """Nobody else may read, write or enter anything of a folder. What is inside a folder that nobody may enter is
-    private, whatever its own mode; its mode is judged nevertheless."""
+    private, whatever its own mode; its mode is judged nevertheless. The service goes on: files may be gone by then."""
     for path in (folder, *sorted(folder.rglob("*"))):
-        mode = path.lstat().st_mode
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            continue
         held = path.is_symlink() or not mode & OTHERS
         yield case(attack_name, held, f"{path.relative_to(folder.parent)}: {stat.filemode(mode)}")
 
