@@ -38,7 +38,7 @@ def _read(text: str) -> None:
 
 def _decode_all(text: str) -> None:
     """Decodes the text from each character set that a mail can name."""
-    content = text.encode("latin-1")
+    content = text.encode("latin-1", "replace")
     for codec in CODECS:
         with suppress(LookupError, ValueError):
             decode(content, codec, "replace")
