@@ -20,6 +20,7 @@ from app.console.message_search import text_filter
 from app.console.stored_messages import PATH as STORED_MESSAGES_PATH
 from app.console.webhooks import PATH as WEBHOOKS_PATH
 from app.contacts.subscriptions import ADDRESS_COLUMNS
+from app.db.expressions import has_part
 from app.db.models import ApiKey, Automation, Contact, Domain, Group, List, Message, SmsSender, Webhook
 from app.ids import shown_id
 
@@ -81,7 +82,7 @@ def _with_text(searched: SearchedNoun, account_id: int, text: str) -> Select[Any
     model = searched.name.class_
     columns = select(model.id, searched.name.label("name")).where(model.account_id == account_id)
     newest = columns.order_by(model.creation_time.desc(), model.id.desc()).limit(MAX_SEARCHED).subquery()
-    matches = select(newest.c.id, newest.c.name).where(newest.c.name.icontains(text, autoescape=True))
+    matches = select(newest.c.id, newest.c.name).where(has_part(newest.c.name, text))
     first = matches.order_by(newest.c.name).limit(MAX_NAMES).subquery()
     return select(literal(searched.noun).label("noun"), first.c.id, first.c.name)
 

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.console.queries import NUMBER_SEPARATORS, Pairs, address_filter
-from app.db.expressions import in_json, json_array
+from app.db.expressions import has_part, in_json, json_array
 from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order
 from app.db.models import Automation, Group, List, Message, QueueEntry, Recipient, Send, SendPause
 from app.db.prepared import PreparedStatement
@@ -153,8 +153,7 @@ def _is_deferred(session: Session, account_id: int) -> ColumnElement[bool]:
 
 def _has_text(session: Session, account_id: int, meaning: TextMeaning, viewer: Viewer) -> ColumnElement[bool]:
     if meaning.is_part:
-        ids = () if "\0" in meaning.text else _ids_with(session, account_id, meaning.text, viewer)
-        return in_json(Recipient.id, ids)
+        return in_json(Recipient.id, _ids_with(session, account_id, meaning.text, viewer))
     indexed = [
         IndexedRows(and_(column.is_not(None), in_json(column, ids)), column)
         for column, ids in ((Recipient.group_id, meaning.groups), (Recipient.message_id, meaning.messages))
@@ -178,7 +177,7 @@ def _ids_with(session: Session, account_id: int, text: str, viewer: Viewer) -> S
         select(newest.c.id)
         .join(Send, Send.id == newest.c.send_id)
         .outerjoin(Message, Message.id == newest.c.message_id)
-        .where(or_(*(column.icontains(text, autoescape=True) for column in (*personal, Send.group_name, Message.name))))
+        .where(or_(*(has_part(column, text) for column in (*personal, Send.group_name, Message.name))))
         .order_by(newest.c.id.desc())
         .limit(MAX_FOUND)
     )

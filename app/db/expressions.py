@@ -128,6 +128,19 @@ def _between_on_postgresql(element: _Between, compiler: SQLCompiler, **options: 
     return f"{column} BETWEEN {least} AND {greatest}"
 
 
+MAX_PART = 10_000
+"""Characters of the longest part that is looked for: SQLite refuses a pattern of more than 50,000 bytes."""
+
+
+def has_part(text: Any, part: str) -> ColumnElement[bool]:
+    """The condition that the text has the part, in any case. No text has one that is longer than `MAX_PART`, or has a
+    NUL, which PostgreSQL refuses."""
+    if len(part) > MAX_PART or "\0" in part:
+        return false()
+    condition: ColumnElement[bool] = text.icontains(part, autoescape=True)
+    return condition
+
+
 def contains_any(session: Session, text: Any, words: Collection[str], *, fold: bool = True) -> ColumnElement[bool]:
     """The condition that the text has one of the words, which are ASCII. With `fold` they are lower case, and the case
     of the text makes no difference: of other letters SQLite knows no case, and PostgreSQL takes three times as long

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, NormalizedAddress, all_forms
 from app.db.address_forms import PREFIX, find_digests
-from app.db.expressions import in_json
+from app.db.expressions import has_part, in_json
 from app.db.index_hints import IndexedRows, by_index_or_order
 from app.db.models import BlockedAddress, Unsubscriber
 from app.db.types import BigId
@@ -138,5 +138,5 @@ def quoting(condition: FilterCondition) -> ColumnElement[bool]:
         if isinstance(alternative, IsNull):
             clauses.append(reply.is_(None))
         elif isinstance(alternative, Equals) and alternative.value:
-            clauses.append(reply.icontains(str(alternative.value), autoescape=True))
+            clauses.append(has_part(reply, str(alternative.value)))
     return not_(func.coalesce(or_(*clauses), false())) if condition.op == "ne" else or_(*clauses)

@@ -120,6 +120,14 @@ def test_a_search_finds_by_address_state_and_day(tenant: Tenant) -> None:
     assert "No suppression matches." in words(browser.get(f"{PATH}?email=nobody@example.com"))
 
 
+@each("reply", ["%00", "a%00b", "x" * 60_000])
+def test_a_reply_that_nothing_has_finds_nothing_whatever_it_is(tenant: Tenant, reply: str) -> None:
+    blocks = {AccountAddress.of(tenant.id, "email", new_email()): Block(PERMANENT_BOUNCE, "550 5.1.1 unknown")}
+    tenant.services.database.transact(lambda transaction: block_addresses(transaction, blocks))
+    answer = signed_in(tenant).get(f"{PATH}?state=blocked&reply={reply}")
+    assert (answer.status_code, "No suppression matches." in words(answer)) == (200, True)
+
+
 def test_all_that_one_reply_has_blocked_is_previewed_cancelled_and_unblocked(tenant: Tenant) -> None:
     """Only those who may change contacts can unblock. Addresses that have complained are left out."""
     emails, denied = [new_email(f"p{number}") for number in range(3)], f"Relay access denied {SCRIPT}"
