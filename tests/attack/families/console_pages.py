@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from html import unescape
+from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import select, update
@@ -14,7 +15,7 @@ from app.accounts.auth import MANAGE, SCOPES, STANDARD, hash_token
 from app.accounts.sessions import OPERATOR
 from app.clock import now
 from app.console.messages import PATH
-from app.db.models import Account, ConsoleSession, Recipient
+from app.db.models import Account, ConsoleSession, Message, Recipient, Send
 from app.http.console.navigation import HOME
 from app.http.console.pages import SIGN_IN
 from app.query.cursors import CURSOR, CursorScope, Position
@@ -193,15 +194,25 @@ def _values(console: Console, name: str, account: int) -> list[str]:
 
 
 def wildcards(console: Console, browser: Browser, filter_names: set[str]) -> Iterator[Case]:
-    """Texts that some language of searches takes for anything: here they are themselves, and find nothing."""
+    """Texts that some language of searches takes for anything: here they are themselves, and find what has them."""
+    texts_by_uuid = texts_of_messages(console)
     for page in console.reading:
         fields = ((set() if console.on.short else filter_names) | set(read(browser.get(page.path({}))).fields)) - CHOSEN
         for name, text in itertools.product(sorted(fields), WILDCARDS[: 1 if console.on.short else None]):
             query = {name: text.encode("utf-8", "surrogatepass")}
             answer = browser.get(page.path({}), query=query)
-            uuids = UUID.findall(answer.text)
-            held = answer.status in (200, 303, 400, 403, 422) and not uuids
-            yield case("wildcards", held, f"{page.name} by {name}={text!r}: {answer.status} {uuids[:3]}")
+            wrong = {uuid for uuid in UUID.findall(answer.text) if text.lower() not in texts_by_uuid.get(uuid, "")}
+            held = answer.status in (200, 303, 400, 403, 422) and not wrong
+            yield case("wildcards", held, f"{page.name} by {name}={text!r}: {answer.status} {wrong}")
+
+
+def texts_of_messages(console: Console) -> dict[str, str]:
+    """What the search of messages looks through, in lower case, by their uuids."""
+    columns: Any = Recipient.uuid, Recipient.email, Recipient.mobile, Send.subject, Send.group_name, Message.name
+    rows = select(*columns).join(Send, Send.id == Recipient.send_id)
+    rows = rows.outerjoin(Message, Message.id == Recipient.message_id)
+    with console.on.services.database.read() as session:
+        return {str(uuid): "\n".join(text or "" for text in texts).lower() for uuid, *texts in session.execute(rows)}
 
 
 def cursors(console: Console, victim: int) -> Iterator[Case]:

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import ColumnElement, Row, String, Table, and_, select, update
+from sqlalchemy import ColumnElement, Row, String, Table, and_, func, select, update
 
-from app.db.models import Account, AuditEntry, Base
+from app.db.models import Account, AuditEntry, Base, MessageVersion
 from app.http.console.navigation import HOME
 from app.http.console.pages import SIGN_IN
 from tests.attack.console import OWN, Browser, Console, ConsoleAnswer
@@ -153,7 +153,7 @@ def visits(
     console: Console, browsers: dict[str, Browser], account: int, uuid: str
 ) -> Iterator[tuple[str, ConsoleAnswer]]:
     """Every page that is read, as everybody who may see it."""
-    values = console.on.attacker.ids | {"uuid": uuid}
+    values = console.on.attacker.ids | {"uuid": uuid, "version_number": newest_version(console)}
     for page in (page for page in console.private if page.method == "GET"):
         if not set(page.parameters) <= set(values):
             continue
@@ -162,6 +162,16 @@ def visits(
             if answer.status != 403:
                 yield who, answer
     yield "operator", browsers["operator"].ask("GET", HOME)
+
+
+def newest_version(console: Console) -> int:
+    """The number of the newest version of the attacker's message: others may have been pushed out by the changes of
+    other families."""
+    newest = select(func.max(MessageVersion.number)).where(
+        MessageVersion.message_id == console.on.attacker.ids["message_id"]
+    )
+    with console.on.services.database.read() as session:
+        return session.scalars(newest).one()
 
 
 def bounced(console: Console) -> str:
