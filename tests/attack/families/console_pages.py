@@ -207,10 +207,11 @@ def wildcards(console: Console, browser: Browser, filter_names: set[str]) -> Ite
 
 
 def texts_of_messages(console: Console) -> dict[str, str]:
-    """What the search of messages looks through, in lower case, by their uuids."""
+    """What the search of the attacker's messages looks through, in lower case, by their uuids."""
     columns: Any = Recipient.uuid, Recipient.email, Recipient.mobile, Send.subject, Send.group_name, Message.name
     rows = select(*columns).join(Send, Send.id == Recipient.send_id)
     rows = rows.outerjoin(Message, Message.id == Recipient.message_id)
+    rows = rows.join(Account, Account.id == Recipient.account_id).where(Account.name == ATTACKER)
     with console.on.services.database.read() as session:
         return {str(uuid): "\n".join(text or "" for text in texts).lower() for uuid, *texts in session.execute(rows)}
 
