@@ -19,6 +19,7 @@ from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.outcomes import write
+from app.sends.queue_begin import REDIS_KEY
 from app.services import Services
 from tests.jobs.conftest import changed
 from tests.support.clocks import ClockAhead, clock_of
@@ -46,6 +47,7 @@ def make_worker(services: Services, mail_server: MailServer, tmp_path: Path) -> 
         transaction.execute(delete(DomainBackoff))
         transaction.execute(delete(RelayRefusal))
         transaction.execute(delete(SendPause))
+    services.redis.delete(REDIS_KEY)
 
     def make(**settings: Any) -> Services:
         values = {

@@ -198,7 +198,6 @@ def test_a_process_that_looks_often_moves_on_with_the_backlog(rows: Rows, worker
 
 
 def test_without_redis_everything_is_read(worker: Services) -> None:
-    worker.redis.delete(REDIS_KEY)
     assert known_begin(worker.redis) == QueueBegin()
     publish_begin(NO_REDIS, QueueBegin())
     assert known_begin(NO_REDIS) == QueueBegin()
