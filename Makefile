@@ -7,8 +7,8 @@ VENV := .venv
 INTERPRETER := python3.11 python3.12 python3.13 python3.14 python3
 PYTHON := $(VENV)/bin/python
 CODE := app bench blueprints clients examples schemas jobs docs/conf.py tests tools wsgi.py gunicorn.conf.py
-# For two cores: another test process runs while one of them waits.
-TEST_PROCESSES := 3
+# For two cores: two run while the others wait.
+TEST_PROCESSES := 4
 COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
@@ -74,9 +74,6 @@ test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" fo
 .PHONY: verify
 verify: setup-dev ## run every suite, with a table at the end (ARGS="--since COMMIT", --short as .ci/run, --only, --list)
 	@$(PYTHON) -m tools.verify $(ARGS)
-
-# Two run while the others wait for services that they have started.
-e2e: TEST_PROCESSES := 4
 
 .PHONY: e2e
 e2e: setup-dev ## test the whole service as `make run` starts it, its processes, what works on whole databases, and the pages

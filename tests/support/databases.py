@@ -21,12 +21,13 @@ ONE_DATABASE = (
     *(
         f"tests/api/test_{name}.py"
         for name in (
-            *("additions", "answers", "auth_and_order", "automations", "bodies", "contacts_create", "contacts_delete"),
-            *("contacts_events", "contacts_subscriptions", "contacts_update", "docs", "dry_run", "endpoints_page"),
-            *("errors", "field_vocabulary", "health", "home", "hosts", "idempotency_header", "inbox", "isolation"),
-            *("kannel", "key_uses", "lists", "mail_headers", "management", "management_demo", "openapi"),
-            *("openapi_clients", "openapi_empty", "pages", "preferences", "proxies", "rate_limit", "readiness"),
-            *("redis_away", "relay_hooks", "root", "routes", "sendgrid", "sends_email", "sends_rules", "sends_sms"),
+            *("additions", "answers", "auth_and_order", "automations", "bodies", "contacts_create"),
+            *("contacts_delete", "contacts_events", "contacts_subscriptions", "contacts_update", "docs"),
+            *("dry_run", "endpoints_page", "errors", "field_vocabulary", "groups", "health", "home", "hosts"),
+            *("idempotency_header", "inbox", "isolation", "kannel", "key_uses", "lists", "mail_headers"),
+            *("management", "management_demo", "openapi", "openapi_clients", "openapi_empty", "pages"),
+            *("preferences", "proxies", "rate_limit", "readiness", "recipients", "redis_away", "relay_hooks"),
+            *("root", "routes", "sendgrid", "sends_email", "sends_rules", "sends_sms", "sent_contacts"),
             *("tracking", "unsubscribe"),
         )
     ),

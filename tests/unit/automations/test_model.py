@@ -89,7 +89,7 @@ class Runner:
         self.watched = following.watched
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(data=st.data(), definition=automations())
 def test_the_rules_agree_with_a_simple_reading_of_them(data: st.DataObject, definition: Definition) -> None:
     """On every step that is passed, when and how, and on the end. Looking at a run for nothing changes nothing."""

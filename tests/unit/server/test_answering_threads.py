@@ -147,7 +147,7 @@ def test_a_request_that_waits_too_long_is_refused_in_its_place(stage: Stage) -> 
     reader.start()
 
     def refused() -> bool:
-        stage.threads.refuse_overdue(time.monotonic() + 1)
+        stage.threads.refuse_overdue(time.monotonic() + stage.limits.queue_seconds)
         return bool(answers)
 
     wait_until(refused, "it is refused")

@@ -164,9 +164,9 @@ def test_a_wrong_password_is_a_deferral_with_its_reason(smsc: Smsc, open_: Open)
 
 def test_a_missing_response_is_a_deferral(smsc: Smsc, open_: Open) -> None:
     smsc.silent = True
-    result = open_(smsc.url("?timeout=3")).send(sms())
+    result = open_(smsc.url("?timeout=2")).send(sms())
     assert result == DeliveryResult.deferred(
-        "no answer; the message may have been taken", note="no answer within 3 seconds"
+        "no answer; the message may have been taken", note="no answer within 2 seconds"
     )
 
 
