@@ -27,7 +27,7 @@ from app.services import Services
 from app.settings import Settings, from_environment
 from tests.support.apps import close
 from tests.support.client import Client
-from tests.support.databases import BACKENDS, backend, spared
+from tests.support.databases import BACKENDS, left_out
 from tests.support.early_imports import import_early
 from tests.support.handing_out import handed_out
 from tests.support.next_release import forget_release, install_next_release
@@ -85,10 +85,10 @@ def pytest_collection(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out those that prove nothing over a second database, and puts the others into the order in which several
     processes are busy until the end."""
-    left_out = spared({item.nodeid: backend(item) for item in items})
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
-        items[:] = [item for item in items if item.nodeid not in left_out]
+    names = left_out(items)
+    if names:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in names])
+        items[:] = [item for item in items if item.nodeid not in names]
     worker_input = getattr(config, "workerinput", None)
     if worker_input is not None:
         items[:] = handed_out(items, worker_input["workercount"])

@@ -174,12 +174,11 @@ def test_an_address_that_is_unsubscribed_while_a_contact_gets_it_is_unsubscribed
     assert count(tenant, customers, email=email, **{"subscribed.email": "false"}) == 1
 
 
+@pytest.mark.postgresql("on SQLite nothing changes between the refusal and the look")
 def test_a_conflict_with_a_contact_that_is_deleted_meanwhile_is_retried(
     tenant: Tenant, services: Services, api: Client, customers: int
 ) -> None:
     """The index refuses the email, and at the lookup of the existing contact there is none: the request is repeated."""
-    if not services.database.is_postgresql:
-        pytest.skip("SQLite has one writer: nothing changes between the refusal and the look")
     email = new_email()
     with services.database.read() as session:
         contact_list = get_list(session, tenant.id, customers)
@@ -198,12 +197,11 @@ def test_a_conflict_with_a_contact_that_is_deleted_meanwhile_is_retried(
     assert count(tenant, customers, email=email) == 1
 
 
+@pytest.mark.postgresql("on SQLite nothing changes while a send looks")
 def test_a_send_creates_a_contact_that_was_deleted_meanwhile(
     tenant: Tenant, services: Services, customers: int
 ) -> None:
     """Another request creates the contact first, and it is deleted before the send reads it: the send creates one."""
-    if not services.database.is_postgresql:
-        pytest.skip("SQLite has one writer: nothing changes while a send looks")
     email = new_email()
     with services.database.read() as session:
         contact_list = get_list(session, tenant.id, customers)

@@ -18,14 +18,14 @@ from tests.support.tenants import new_email
 PREPARED_AFTER = 7
 """Requests after which every statement is prepared on the server, which is a round trip of its own, once."""
 
+pytestmark = pytest.mark.postgresql("SQLite runs in the process")
+
 Ask = Callable[[], Any]
 
 
 @pytest.fixture
 def cost(services: Services) -> Callable[[Ask], int]:
     """The number of round trips of a request that has been made before."""
-    if not services.database.is_postgresql:
-        pytest.skip("SQLite runs in the process")
 
     def measure(ask: Ask) -> int:
         close_database(services)  # so that all requests use one connection, on which nothing is prepared yet

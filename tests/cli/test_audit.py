@@ -380,11 +380,10 @@ def test_an_export_writes_a_line_for_each_entry_in_their_order_and_goes_on(
     assert lines(cli, "action=key.created") == []
 
 
+@pytest.mark.postgresql("SQLite has one writer at a time")
 def test_an_export_waits_for_entries_that_are_being_committed(cli: Cli, tenant: Tenant) -> None:
     """If an export did not wait, an entry with a lower id could appear after the export has passed it."""
     database = tenant.services.database
-    if not database.is_postgresql:
-        pytest.skip("SQLite has one writer at a time")
     exported: list[Mapping[str, Any]] = []
     with database.write() as transaction:
         record(transaction, Act("list.imported", tenant.id, "first"))

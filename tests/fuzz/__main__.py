@@ -23,7 +23,7 @@ def parse(all_names: Sequence[str], arguments: Sequence[str] | None = None) -> a
     parser.add_argument("--examples", type=int, help="for each operation of the API, instead of 100")
     parser.add_argument("--seed", type=int, help="the seed of an earlier run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="readers at the same time")
-    parser.add_argument("--short", action="store_true", help="the main readers, and the API for one key: what CI runs")
+    parser.add_argument("--short", action="store_true", help="the main readers, and the API, in short: what CI runs")
     parser.add_argument("--list", action="store_true", help="name the targets")
     options = parser.parse_args(arguments)
     options.names = chosen_names(parser, options.only, all_names)

@@ -20,12 +20,15 @@ from app.settings import Settings
 from tests.api.test_openapi import Estate, new_estate
 from tests.conftest import test_settings
 from tests.support.apps import app_with
+from tests.support.management import MANAGEMENT
 from tests.support.prepared import migrated_file
 from tests.support.servers import migrated_database, postgres_server, redis_server, short_folder
 from tests.support.web import Web, web_server
 
 DATABASES = ("postgresql", "sqlite")
 """The short form runs on the first."""
+SHORT_PATHS = {"standard": "^/", "manager": f"^{MANAGEMENT}/"}
+"""Access levels of the short form -> the paths that are asked with it."""
 EXAMPLES, SHORT_EXAMPLES = 100, 8
 """How many requests are made up for each operation on each database."""
 PHASES, SHORT_PHASES = "examples,coverage,fuzzing,stateful", "examples,fuzzing,stateful"
@@ -40,16 +43,18 @@ CASES = re.compile(r"(\d+) generated")
 
 
 def fuzz(seed: int, *, examples: int | None, short: bool) -> bool:
-    """Fuzzes it on both databases for each access level, in the short form on one for one; whether no answer was
-    wrong."""
+    """Fuzzes it on both databases for each access level, in the short form on one database for two levels; whether no
+    answer was wrong."""
     print("| database | access level | requests | seconds | fault |\n| --- | --- | --- | --- | --- |", flush=True)
     sound = True
     for database in DATABASES[:1] if short else DATABASES:
         with _served(database) as (web, estate, folder):
-            for level in ("standard",) if short else SCOPES:
+            for level, paths in (SHORT_PATHS if short else dict.fromkeys(SCOPES, "^/")).items():
                 began = time.monotonic()
                 count_of_each = examples or (SHORT_EXAMPLES if short else EXAMPLES)
-                run = _run(web, estate, level, folder, seed, examples=count_of_each, short=short)
+                run = _run(
+                    web, estate, folder, level=level, paths=paths, seed=seed, examples=count_of_each, short=short
+                )
                 count = CASES.search(run.stdout)
                 requests = f"{int(count[1]):,}" if count else "0"
                 figures = f"{database} | {level} | {requests} | {time.monotonic() - began:.0f}"
@@ -84,7 +89,7 @@ def _database(name: str, folder: Path) -> Iterator[str]:
 
 
 def _run(
-    web: Web, estate: Estate, level: str, folder: Path, seed: int, *, examples: int, short: bool
+    web: Web, estate: Estate, folder: Path, *, level: str, paths: str, seed: int, examples: int, short: bool
 ) -> subprocess.CompletedProcess[str]:
     """Paths have ids that exist: hardly one that is made up would."""
     ids = folder / "schemathesis.toml"
@@ -94,7 +99,8 @@ def _run(
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(ids)),
         *("run", f"{web.base}/docs/openapi.json", "--header", f"Authorization: Bearer {estate.tenant.tokens[level]}"),
-        *("--phases", SHORT_PHASES if short else PHASES, "--checks", ",".join(CHECKS), "--warnings", "off"),
+        *("--include-path-regex", paths, "--phases", SHORT_PHASES if short else PHASES),
+        *("--checks", ",".join(CHECKS), "--warnings", "off"),
         *("--max-examples", str(examples), "--seed", str(seed), "--continue-on-failure"),
     ]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,8 @@ import pytest
 from tests.support.databases import ONE_DATABASE, SAMPLE, VARIABLE, spared
 
 ROOT = Path(__file__).parents[2]
-FILE = "tests/api/test_bodies.py"
+FILE = "tests/api/test_answers.py"
+ITSELF_SKIPPED = re.compile(r"if [^\n]*(?:sqlite|postgresql)[^\n]*:\n +pytest\.skip")
 
 
 def test_the_files_of_one_database_exist() -> None:
@@ -46,3 +50,21 @@ def test_tests_of_postgresql_alone_run_with_all_their_cases() -> None:
 def test_all_tests_run_over_both_databases_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "on")
     assert spared(cases(f"{FILE}::test_any_value", 100)) == set()
+
+
+def test_a_test_that_needs_one_database_has_its_mark() -> None:
+    """A test that skipped itself over SQLite would run over none in a file of `ONE_DATABASE`."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    assert [str(path) for path in files if ITSELF_SKIPPED.search(path.read_text("utf-8"))] == []
+
+
+def test_a_mark_names_the_only_database() -> None:
+    """Also in a file of `ONE_DATABASE`, and where all tests are asked for."""
+    marked = "tests/jobs/delivery/test_listener.py", "tests/api/test_bodies.py"
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *marked]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for test in (
+        "test_a_report_about_a_domain_delays_no_other_mail[postgresql]",
+        "test_any_value_in_any_place_is_answered[sqlite]",
+    ):
+        assert f"{test}\n" in listed

@@ -122,11 +122,10 @@ def slot_of(transaction: Transaction) -> int:
     return int(transaction.scalar(text("SELECT pg_backend_pid()")) or 0) % counters.SLOTS
 
 
+@pytest.mark.postgresql("SQLite has one writer")
 def test_an_open_transaction_of_one_slot_does_not_hold_another_up(rows: Rows) -> None:
     """If there were a single row, the second transaction would wait until its statement times out."""
     database = rows.services.database
-    if not database.is_postgresql:
-        pytest.skip("SQLite has one writer")
     group_id = rows.add_group()
     with ExitStack() as stack:
         by_slot: dict[int, Transaction] = {}

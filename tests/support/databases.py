@@ -4,15 +4,16 @@ The fixture `settings` runs a test over SQLite and over PostgreSQL. What the fil
 database that other tests do not ask: what a request, a command or a page says, what becomes of a message outside of
 the database, and what is decided in Python. Their tests run over SQLite; one of thirty-two also runs over PostgreSQL,
 so that a file which does not belong here is noticed. Of the other files every test runs over both; a test with many
-cases runs over PostgreSQL with every fourth of them, from the first.
-`BOTH_DATABASES=on make test` runs every test over both, as `make verify` does.
+cases runs over PostgreSQL with every fourth of them, from the first. The marks `postgresql` and `sqlite` name the only
+database over which a test can prove something, and their argument says why.
+`BOTH_DATABASES=on make test` runs every test over both, as `make verify` does, except those that have a mark.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 import pytest
@@ -21,7 +22,7 @@ ONE_DATABASE = (
     *(
         f"tests/api/test_{name}.py"
         for name in (
-            *("additions", "answers", "auth_and_order", "automations", "bodies", "contacts_create"),
+            *("additions", "answers", "auth_and_order", "automations", "contacts_create"),
             *("contacts_delete", "contacts_events", "contacts_subscriptions", "contacts_update", "docs"),
             *("dry_run", "endpoints_page", "errors", "field_vocabulary", "groups", "health", "home", "hosts"),
             *("idempotency_header", "inbox", "isolation", "kannel", "key_uses", "lists", "mail_headers"),
@@ -71,7 +72,9 @@ ONE_DATABASE = (
     ),
     *(
         f"tests/jobs/automations/test_{name}.py"
-        for name in ("advanced", "changes", "entry", "examples", "operations", "pauses", "story", "time")
+        for name in (
+            *("advanced", "against_model", "changes", "entry", "examples", "operations", "pauses", "story", "time"),
+        )
     ),
     *(f"tests/databases/test_{name}.py" for name in ("audit_seals", "bulk_actions", "figures")),
     *(f"tests/jobs/submission/test_{name}.py" for name in ("again", "login", "mails", "refused")),
@@ -95,20 +98,32 @@ def backend(item: pytest.Item) -> str | None:
     return next((name for name in reversed(BACKENDS) if name in params), None)
 
 
+def left_out(items: Iterable[pytest.Item]) -> set[str]:
+    """The tests that do not run over the database that they ask for."""
+    databases, barred = {}, set()
+    for item in items:
+        database = backend(item)
+        if any(item.get_closest_marker(name) for name in BACKENDS if database not in (name, None)):
+            barred.add(item.nodeid)
+        else:
+            databases[item.nodeid] = database
+    return barred | spared(databases)
+
+
 def spared(databases: Mapping[str, str | None]) -> set[str]:
     """The tests that do not run, because they prove the same as those over the other database. Each test of the run has
     its database here, if it asks for one."""
     if os.environ.get(VARIABLE):
         return set()
     cases: Counter[str] = Counter()
-    left_out = set()
+    names = set()
     for name, database in databases.items():
         if database == "postgresql" and name.replace("postgresql", "sqlite") in databases:
             test = name.partition("[")[0]
             if _is_spared(name, cases[test]):
-                left_out.add(name)
+                names.add(name)
             cases[test] += 1
-    return left_out
+    return names
 
 
 def _is_spared(name: str, case: int) -> bool:

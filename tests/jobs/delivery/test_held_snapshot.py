@@ -92,6 +92,7 @@ def _executed(transaction: Transaction, sent: SentStatement) -> dict[str, Any]:
     return plan
 
 
+@pytest.mark.postgresql("SQLite removes entries at once")
 @pytest.mark.usefixtures("backup")
 def test_claims_and_looks_read_nothing_that_was_claimed_before(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
@@ -125,6 +126,7 @@ def test_claims_and_looks_read_nothing_that_was_claimed_before(
         assert remembering < DEAD // 60 < forgetful
 
 
+@pytest.mark.postgresql("SQLite removes entries at once")
 @pytest.mark.usefixtures("backup")
 def test_expired_leases_of_settled_entries_are_read_by_one_look(rows: Rows, worker: Services) -> None:
     def find_none(leases: ExpiredLeases) -> None:
@@ -141,8 +143,6 @@ def test_expired_leases_of_settled_entries_are_read_by_one_look(rows: Rows, work
 @pytest.fixture
 def backup(worker: Services) -> Iterator[None]:
     """A snapshot that is held during the test, in which the blocks of other tests are not read."""
-    if not worker.database.is_postgresql:
-        pytest.skip("SQLite removes entries at once")
     with worker.database.write() as transaction:
         transaction.execute(text("TRUNCATE send_queue, recipients CASCADE"))
     with worker.database.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
@@ -150,6 +150,7 @@ def backup(worker: Services) -> Iterator[None]:
         yield
 
 
+@pytest.mark.postgresql("SQLite removes entries at once")
 @pytest.mark.usefixtures("backup")
 def test_what_looks_once_begins_where_the_scheduler_has_come_to(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch

@@ -142,13 +142,12 @@ def held_reports(worker: Services) -> Iterator[None]:
         yield
 
 
+@pytest.mark.postgresql("SQLite has one writer")
 def test_a_report_about_a_domain_delays_no_other_mail(
     make_worker: Changed, rows: Rows, recipient_id: int, account_id: int
 ) -> None:
     """Some of them wait their turn, and further ones are deferred; all arrive in the end."""
     worker = make_worker(bounce_domain="bounces.acme.example")
-    if not worker.database.is_postgresql:
-        pytest.skip("SQLite has one writer")
     name = f"{unique('domain').lower()}.example"
     with worker.database.write() as transaction:
         domain, _ = add_domain_without_keys(transaction, account_id, name, trusted=True)

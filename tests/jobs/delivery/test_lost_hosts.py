@@ -37,13 +37,9 @@ from tests.unit.transports.mailserver import MailServer
 
 __all__ = ["killer"]
 
+pytestmark = pytest.mark.postgresql("a database of SQLite is lost with the host")
+
 NO_REDIS = Redis(host="127.0.0.1", port=1, retry=Retry(NoBackoff(), 0))
-
-
-@pytest.fixture(autouse=True)
-def postgresql(worker: Services) -> None:
-    if not worker.database.is_postgresql:
-        pytest.skip("a database of SQLite is lost with the host")
 
 
 @contextmanager

@@ -47,11 +47,10 @@ def test_a_connection_that_has_carried_many_bytes_is_closed(tenant: Tenant, larg
         database.close()
 
 
+@pytest.mark.postgresql("SQLite reads in transactions, too")
 def test_only_a_writing_session_is_a_transaction(tenant: Tenant) -> None:
     """On PostgreSQL, where both use the same connection one after the other."""
     database = Database(tenant.services.settings.database_url, pool_size=1)
-    if not database.is_postgresql:
-        pytest.skip("SQLite reads in transactions, too")
     seen = []
     try:
         for _ in range(2):

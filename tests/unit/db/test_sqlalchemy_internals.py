@@ -26,6 +26,7 @@ from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant
 
 MOMENT = datetime(2026, 1, 31, 10, tzinfo=UTC)
+psycopg_only = pytest.mark.postgresql("SQLite has another driver")
 
 
 def changed(what: str) -> str:
@@ -164,23 +165,24 @@ def test_a_prepared_statement_is_seen_converted_and_refused_like_one_of_the_engi
 
 @pytest.fixture
 def session(tenant: Tenant) -> Any:
-    if not tenant.services.database.is_postgresql:
-        pytest.skip("only PostgreSQL has these")
     with tenant.services.database.read() as reading:
         yield reading
 
 
+@psycopg_only
 def test_the_driver_connection_is_wrapped_twice_by_sqlalchemy(session: Session) -> None:
     driver = session.connection().connection.driver_connection
     assert isinstance(driver, psycopg.Connection), changed("keeps the driver's connection elsewhere")
 
 
+@psycopg_only
 def test_listeners_of_an_engine_are_notified_of_statements_on_the_driver(tenant: Tenant, session: Session) -> None:
     with StatementCounter(tenant.services.database.engine) as counter:
         assert execute_on_driver(session.connection(), "SELECT 1", {}).fetchone() == (1,)
     assert counter.count == 1, changed("keeps its listeners elsewhere")
 
 
+@psycopg_only
 def test_errors_on_the_driver_are_converted_to_those_of_sqlalchemy(session: Session) -> None:
     connection = session.connection()
     with pytest.raises(DBAPIError) as wrong:
@@ -192,6 +194,7 @@ def test_errors_on_the_driver_are_converted_to_those_of_sqlalchemy(session: Sess
         execute_on_driver(connection, insert, {})
 
 
+@psycopg_only
 def test_a_result_has_the_drivers_cursor(session: Session) -> None:
     result = session.connection().execute(text("SELECT 1"))
     cursor: Any = result.cursor
