@@ -193,6 +193,7 @@ def test_a_malformed_web_address_is_an_invalid_url(tenant: Tenant, value: str) -
 # ---------------------------------------------------------------------------------------------- failures
 
 
+@pytest.mark.both("each fails in its own way")
 def test_an_unavailable_database_is_service_unavailable_without_details(
     settings: Settings, tenant: Tenant, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

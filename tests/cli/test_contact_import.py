@@ -336,12 +336,11 @@ def test_an_import_is_resumed_only_as_it_was_begun(cli: Cli, tenant: Tenant, cus
     assert word == "no interrupted import of this file into this list: starting with the first row\n"
 
 
+@pytest.mark.postgresql("SQLite has one writer at a time")
 def test_a_contact_that_somebody_creates_meanwhile_is_updated(
     cli: Cli, tenant: Tenant, customers: int, file: Path
 ) -> None:
     engine = tenant.services.database.engine
-    if not tenant.services.database.is_postgresql:
-        return  # one writer at a time: this cannot happen
     meanwhile = [{"email": "ann@example.com", "plan": "gold"}]
 
     def before_statement(_connection: object, _cursor: object, statement: str, *_: object) -> None:

@@ -176,6 +176,7 @@ def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
     assert [line.partition(":")[0].replace(" ", "_") for line in lines] == figure_names
 
 
+@pytest.mark.both("each has its own plan")
 def test_the_queue_is_counted_by_one_statement_with_a_partial_index_for_each_state(services: Services) -> None:
     """The tables of a test are so small that PostgreSQL has to be kept from reading them."""
     verb = "EXPLAIN" if services.database.is_postgresql else "EXPLAIN QUERY PLAN"

@@ -108,11 +108,10 @@ def test_an_act_costs_no_statement_more_and_sealing_a_fixed_number(parts: Alone)
     assert [statement for statement in counted.statements if "audit_seals" in statement] == []
 
 
+@pytest.mark.postgresql("SQLite has one writer at a time")
 def test_nothing_is_sealed_before_an_entry_that_is_still_to_be_committed(parts: Alone) -> None:
-    """On PostgreSQL ids are not drawn in the order of commits; SQLite has one writer at a time. Nobody waits."""
+    """Ids are not drawn in the order of commits. Nobody waits."""
     database = parts.services.database
-    if not database.is_postgresql:
-        return
     with database.write() as open_:
         record(open_, Act("list.imported", parts.tenant.id, "first"))
         open_.write_last()
@@ -275,6 +274,7 @@ def breaks_after(parts: Alone, tamper: Tamper, entry: int, seal: int, settings: 
     return list(breaks)
 
 
+@pytest.mark.both("what cannot be read is stored on SQLite alone")
 def test_each_kind_of_tampering_is_found_where_it_was_done(parts: Alone) -> None:
     entry, *_ = add_acts(parts, 4)
     seal_entries(parts.services)
@@ -404,6 +404,7 @@ def test_the_key_of_the_seals_survives_a_new_secret_key(parts: Alone, caplog: py
     assert len(others) == len(ids(parts)) - 2
 
 
+@pytest.mark.both("each has its own statements that replace")
 def test_no_insert_replaces_an_entry(parts: Alone) -> None:
     (entry,) = add_acts(parts)
     columns = "id, time, action, object, actor_kind, actor, changes, counts"

@@ -287,6 +287,7 @@ def test_the_clock_of_a_host_differs_as_much_as_its_farthest_process_says(idle_i
     assert {dict(key[1])["host"]: seconds for key, seconds in measured.items()} == {"a": -30.25}
 
 
+@pytest.mark.both("SQLite has no clock of its own")
 def test_a_heartbeat_compares_the_clocks_unless_the_database_has_none_of_its_own(idle_installation: Alone) -> None:
     """The first one, which adds the row, has nothing to write yet."""
     services = idle_installation.services

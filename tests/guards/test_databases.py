@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from tests.support.databases import ONE_DATABASE, SAMPLE, VARIABLE, spared
 
 ROOT = Path(__file__).parents[2]
 FILE = "tests/api/test_answers.py"
+DIFFERENCE = re.compile(r"is_postgresql\b|startswith\('(?:sqlite|postgresql)'")
+MARK = re.compile(r"@pytest\.mark\.(?:both|sqlite|postgresql)\(")
 ITSELF_SKIPPED = re.compile(r"if [^\n]*(?:sqlite|postgresql)[^\n]*:\n +pytest\.skip")
 
 
@@ -56,6 +59,19 @@ def test_a_test_that_needs_one_database_has_its_mark() -> None:
     """A test that skipped itself over SQLite would run over none in a file of `ONE_DATABASE`."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     assert [str(path) for path in files if ITSELF_SKIPPED.search(path.read_text("utf-8"))] == []
+
+
+def test_a_test_of_differences_between_the_databases_has_a_mark() -> None:
+    """If it ran over SQLite alone, what it expects of PostgreSQL would be read by nobody."""
+    unmarked = [
+        f"{path.relative_to(ROOT)}::{test.name}"
+        for path in sorted(ROOT.joinpath("tests").rglob("test_*.py"))
+        if str(path.relative_to(ROOT)).startswith(ONE_DATABASE)
+        for test in ast.parse(path.read_text("utf-8")).body
+        if isinstance(test, ast.FunctionDef) and test.name.startswith("test_")
+        if DIFFERENCE.search(ast.unparse(test)) and not MARK.search(ast.unparse(test))
+    ]
+    assert unmarked == []
 
 
 def test_a_mark_names_the_only_database() -> None:

@@ -692,6 +692,7 @@ def test_the_statements_of_a_batch_do_not_grow_with_its_events(
     assert counts[0] == counts[1]
 
 
+@pytest.mark.both("each has its own plan")
 def test_the_sweep_for_due_webhooks_does_not_read_the_backlog(
     services: Services, add_hook: AddHook, other_id: int
 ) -> None:

@@ -4,9 +4,10 @@ The fixture `settings` runs a test over SQLite and over PostgreSQL. What the fil
 database that other tests do not ask: what a request, a command or a page says, what becomes of a message outside of
 the database, and what is decided in Python. Their tests run over SQLite; one of thirty-two also runs over PostgreSQL,
 so that a file which does not belong here is noticed. Of the other files every test runs over both; a test with many
-cases runs over PostgreSQL with every fourth of them, from the first. The marks `postgresql` and `sqlite` name the only
-database over which a test can prove something, and their argument says why.
-`BOTH_DATABASES=on make test` runs every test over both, as `make verify` does, except those that have a mark.
+cases runs over PostgreSQL with every fourth of them, from the first. `BOTH_DATABASES=on make test` runs every test over
+both, as `make verify` does.
+Marks with a reason come before all this: `postgresql` and `sqlite` name the only database over which a test can prove
+something, and a test with `both` runs over both.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def left_out(items: Iterable[pytest.Item]) -> set[str]:
         database = backend(item)
         if any(item.get_closest_marker(name) for name in BACKENDS if database not in (name, None)):
             barred.add(item.nodeid)
-        else:
+        elif not item.get_closest_marker("both"):
             databases[item.nodeid] = database
     return barred | spared(databases)
 

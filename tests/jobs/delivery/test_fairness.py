@@ -288,6 +288,7 @@ def test_data_that_no_message_of_a_batch_needs_is_not_loaded(
     assert sum("SELECT" in statement for statement in counter.statements) == selects
 
 
+@pytest.mark.both("each has its own plan")
 def test_a_claim_reads_neither_the_whole_table_nor_all_due_rows(rows: Rows, worker: Services) -> None:
     """However many recipients there are."""
     rows.add_send(addresses(20_000))
