@@ -6,21 +6,22 @@ from tests.fuzz.targets import Target
 from tests.support.growth import FACTOR, MOST_GROWTH, NOTHING, growth, seconds
 
 ATTEMPTS = 3
-MOST_TO_TWICE = 1.2
-"""What grows by more than `MOST_GROWTH` from n to 8n in proportion to n grows by more than this from 4n to 8n."""
+HARDLY = 0.02
+"""The share of the time for the longest text that its beginning takes if the reader skips it."""
+PARTS = 64
+"""The beginning is known to one of so many parts of the text."""
 
 
 def find_growth(target: Target, data: bytes) -> str:
     """How the cost of a byte grows when the input is repeated; empty if it does not.
 
-    Of very many measurements some are disturbed by other programs: what grows does so each time. A text that a reader
-    takes at one length and refuses or folds at another shows a step between the two, but no growth after it.
+    Of very many measurements some are disturbed by other programs: what grows does so each time.
     """
     if not data or target.largest < FACTOR * len(data):
         return ""
-    longest = data * (target.largest // len(data))
-    cost = _cost(target, longest)
-    if cost < NOTHING or cost < MOST_TO_TWICE * _cost(target, longest[: len(longest) // 2]):
+    most = target.largest // len(data)
+    whole = _seconds(target, data * most)
+    if whole < NOTHING * len(data) * most or _growth_after_beginning(target, data, most, whole) <= MOST_GROWTH:
         return ""
     factor = MOST_GROWTH
     for _ in range(ATTEMPTS):
@@ -30,6 +31,23 @@ def find_growth(target: Target, data: bytes) -> str:
     return f"the cost of a byte grows {factor:.1f} times,"
 
 
-def _cost(target: Target, data: bytes) -> float:
-    """Seconds for a byte."""
-    return min(seconds(target.read, data, 1) for _ in range(ATTEMPTS)) / len(data)
+def _growth_after_beginning(target: Target, data: bytes, most: int, whole: float) -> float:
+    """The factor by which the cost of a byte is higher in the whole text, which takes `whole` seconds, than in the
+    first quarter of what follows its beginning. What a reader skips, or refuses up to some length, costs next to
+    nothing and is no part of the growth."""
+    skipped, read = 0, most
+    while read - skipped > max(1, most // PARTS):
+        middle = (skipped + read) // 2
+        if seconds(target.read, data * middle, 1) <= HARDLY * whole:
+            skipped = middle
+        else:
+            read = middle
+    beginning = _seconds(target, data * skipped)
+    quarter = max(1, (most - skipped) // 4)
+    first = _seconds(target, data * (skipped + quarter)) - beginning
+    return (whole - beginning) / (most - skipped) * quarter / first if first > 0 else FACTOR
+
+
+def _seconds(target: Target, text: bytes) -> float:
+    """The time that a reader takes for the text."""
+    return min(seconds(target.read, text, 1) for _ in range(ATTEMPTS))
