@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import select
 import socket
@@ -20,6 +21,9 @@ from smpplib.exceptions import PDUError
 
 from app.network.connections import connect
 from app.transports.sms.smpp_url import SmppSettings, Tls
+
+# The library warns of each unknown parameter, of which one message of a gateway may have thousands.
+logging.getLogger("smpplib.command").setLevel(logging.ERROR)
 
 CONNECTION_ERRORS = (ConnectionLost, PDUError, OSError)
 """Exceptions after which a connection cannot be used any more."""

@@ -257,6 +257,21 @@ def test_incoming_messages_reach_the_handler(
     assert taken == ([expected] if expected else [])
 
 
+def test_unknown_parameters_are_skipped_and_fill_no_log(
+    smsc: Smsc, open_: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken: list[GatewayMessage] = []
+
+    def take(incoming: GatewayMessage) -> bool:
+        taken.append(incoming)
+        return True
+
+    open_(smsc.url()).listen(take)
+    assert smsc.deliver(*NUMBERS, b"hi", parameters=b"\x7f\xff\0\1x" * 10_000) == OK
+    assert taken == [GatewayReply(*NUMBERS, "hi")]
+    assert caplog.text == ""
+
+
 def test_a_message_that_cannot_be_handled_now_is_delivered_again(smsc: Smsc, open_: Open) -> None:
     answers = [False, False, True]
     open_(smsc.url()).listen(lambda _: answers.pop(0))
