@@ -168,8 +168,8 @@ def test_all_waits_of_a_request_share_its_wait_budget(database: Database) -> Non
     bounded_connection.begin_request()
     with pytest.raises(OperationalError, match=r"cancel|too long|has not answered"):
         sleep_often(database)
-    with pytest.raises(OperationalError, match="has not answered in time"):
-        ask(database)
+    with pytest.raises(OperationalError, match=r"has not answered in time|for too long"):
+        ask(database)  # on a new connection, or on the first one if the server cancelled the wait
 
 
 def test_no_statement_starts_with_hardly_any_time_left(database: Database) -> None:
