@@ -117,16 +117,17 @@ def test_children_of_a_dead_process_are_ended_before_its_restart(
     monkeypatch.setattr("app.launcher.supervisor.MIN_PAUSE", 0.01)
     monkeypatch.setattr(supervisor_module, "GROUP_GRACE", PATIENCE)
     clock = clock_of(monkeypatch, supervisor_module, supervisors)
-    log, orphans = tmp_path / "log", tmp_path / "orphans"
-    gentle = (
-        f"(trap 'sleep 0.1; echo finished >> {log}; exit' TERM; while :; do sleep 0.02; done) & echo $! >> {orphans}"
-    )
-    stubborn = f"(trap '' TERM; exec sleep 3600) & echo $! >> {orphans}"
+    log, orphans, trapped = (tmp_path / name for name in ("log", "orphans", "trapped"))
+    note = f"echo yes >> {trapped}"
+    finish = f"sleep 0.1; echo finished >> {log}; exit"
+    gentle = f"(trap '{finish}' TERM; {note}; while :; do sleep 0.02; done) & echo $! >> {orphans}"
+    stubborn = f"(trap '' TERM; {note}; exec sleep 3600) & echo $! >> {orphans}"
     api = shell(
         "api", f"[ -e {orphans} ] || {{ {gentle}; {stubborn}; }}; echo start >> {log}; exec sleep 3600", essential=True
     )
     supervisor.start(api)
     wait_until(lambda: log.exists() and log.read_text() == "start\n", "it has started")
+    wait_until(lambda: trapped.exists() and trapped.read_text() == "yes\n" * 2, "its children wait for the signal")
     left = [int(line) for line in orphans.read_text().split()]
     os.kill(pid(api), signal.SIGKILL)
 
