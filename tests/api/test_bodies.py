@@ -447,7 +447,7 @@ def check_answered(answer: Any, sent: Any) -> None:
 
 @pytest.mark.sqlite("what depends on the database is below")
 @each("value", sorted(VALUES.keys() - FOR_A_DATABASE))
-@each("place", ["create many", "update many", "send"])
+@each("place", ["create many", "update many", "send"])  # one contact is read as each of many
 def test_any_value_in_any_place_is_answered(
     writer: Tenant, places: dict[str, tuple[str, str, Any]], place: str, value: str
 ) -> None:

@@ -201,6 +201,14 @@ def test_an_idle_connection_is_kept_alive(smsc: Smsc, open_: Open) -> None:
     assert smsc.binds == [BIND_TRANSCEIVER]
 
 
+class TakenMessages(list[GatewayMessage]):
+    """A handler that takes every message and keeps it."""
+
+    def __call__(self, incoming: GatewayMessage) -> bool:
+        self.append(incoming)
+        return True
+
+
 NUMBERS = ("61411111111", "61400000001")
 SAR = b"\x02\x0c\0\2\1\7" + b"\x02\x0e\0\1\3" + b"\x02\x0f\0\1\2"
 """The optional parameters of part 2 of 3 of the text 263."""
@@ -246,13 +254,8 @@ def test_incoming_messages_reach_the_handler(
     *, smsc: Smsc, open_: Open, fields: dict[str, Any], expected: GatewayMessage | None
 ) -> None:
     """Receipts of a final state, and replies in their alphabet; other receipts are acknowledged and dropped."""
-    taken: list[GatewayMessage] = []
-
-    def take(incoming: GatewayMessage) -> bool:
-        taken.append(incoming)
-        return True
-
-    open_(smsc.url()).listen(take)
+    taken = TakenMessages()
+    open_(smsc.url()).listen(taken)
     assert smsc.deliver("61411111111", "61400000001", **fields) == OK
     assert taken == ([expected] if expected else [])
 
@@ -260,13 +263,8 @@ def test_incoming_messages_reach_the_handler(
 def test_unknown_parameters_are_skipped_and_fill_no_log(
     smsc: Smsc, open_: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    taken: list[GatewayMessage] = []
-
-    def take(incoming: GatewayMessage) -> bool:
-        taken.append(incoming)
-        return True
-
-    open_(smsc.url()).listen(take)
+    taken = TakenMessages()
+    open_(smsc.url()).listen(taken)
     assert smsc.deliver(*NUMBERS, b"hi", parameters=b"\x7f\xff\0\1x" * 10_000) == OK
     assert taken == [GatewayReply(*NUMBERS, "hi")]
     assert [record for record in caplog.records if record.name.startswith("smpplib")] == []
@@ -298,13 +296,8 @@ CUT_OFF = b"\0\1\1" + b"61411111111\0" + b"\1\1" + b"61400000001\0" + b"\0" * 9 
 @pytest.mark.parametrize("body", [CUT_OFF, b""])
 def test_a_message_that_cannot_be_read_is_refused_for_good(smsc: Smsc, open_: Open, body: bytes) -> None:
     """The bind goes on: the PDU was received completely."""
-    taken: list[GatewayMessage] = []
-
-    def take(incoming: GatewayMessage) -> bool:
-        taken.append(incoming)
-        return True
-
-    open_(smsc.url()).listen(take)
+    taken = TakenMessages()
+    open_(smsc.url()).listen(taken)
     assert smsc.deliver_raw(body) == NEVER
     assert smsc.deliver("61411111111", "61400000001", b"hi") == OK
     assert taken == [GatewayReply(*NUMBERS, "hi")]
