@@ -28,10 +28,12 @@ from app.sends.delivery.drain import drain
 from app.services import Services
 from app.tracking.feedback_channels import unsubscribe_link
 from app.tracking.links import InlineLink, LinkType, link_token
+from app.tracking.recorder import VISITS
 from app.tracking.tokens import OPEN_PURPOSE, recipient_token, return_path
 from tests.support.client import SENDS, Client, items
 from tests.support.mail_reports import complaint, delivery_failure
 from tests.support.rows import Rows
+from tests.support.servers import PATIENCE
 from tests.support.tenants import Tenant, unique
 from tests.unit.transports.mailserver import MailServer
 
@@ -252,6 +254,7 @@ def day(tenant: Tenant, worker: Services, mail_server: MailServer, anon: Client)
     for fates_by_address, acts in ((readers, READERS), (phones, PHONES)):
         for address, fate in fates_by_address.items():
             acts[fate](day_of_sends, address)
+    assert tenant.app.extensions[VISITS].flush(PATIENCE)
     return day_of_sends
 
 
