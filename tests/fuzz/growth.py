@@ -6,8 +6,9 @@ from tests.fuzz.targets import Target
 from tests.support.growth import FACTOR, MOST_GROWTH, NOTHING, growth, seconds
 
 ATTEMPTS = 3
-HARDLY = 0.02
-"""The share of the time for the longest text that its beginning takes if the reader skips it."""
+HARDLY, FEW_CALLS = 0.02, 3
+"""The beginning of a text is skipped if reading it takes hardly any of the time for the whole text, or as long as a few
+calls with the shortest one."""
 PARTS = 64
 """The beginning is known to one of so many parts of the text."""
 
@@ -35,10 +36,12 @@ def _growth_after_beginning(target: Target, data: bytes, most: int, whole: float
     """The factor by which the cost of a byte is higher in the whole text, which takes `whole` seconds, than in the
     first quarter of what follows its beginning. What a reader skips, or refuses up to some length, costs next to
     nothing and is no part of the growth."""
+    if whole <= (most_for_skipping := max(HARDLY * whole, FEW_CALLS * _seconds(target, data))):
+        return 1.0
     skipped, read = 0, most
     while read - skipped > max(1, most // PARTS):
         middle = (skipped + read) // 2
-        if seconds(target.read, data * middle, 1) <= HARDLY * whole:
+        if seconds(target.read, data * middle, 1) <= most_for_skipping:
             skipped = middle
         else:
             read = middle
