@@ -36,8 +36,10 @@ def _growth_after_beginning(target: Target, data: bytes, most: int, whole: float
     """The factor by which the cost of a byte is higher in the whole text, which takes `whole` seconds, than in the
     first quarter of what follows its beginning. What a reader skips, or refuses up to some length, costs next to
     nothing and is no part of the growth."""
-    if whole <= (most_for_skipping := max(HARDLY * whole, FEW_CALLS * _seconds(target, data))):
+    few_calls = FEW_CALLS * _seconds(target, data)
+    if whole <= few_calls:
         return 1.0
+    most_for_skipping = max(HARDLY * whole, few_calls)
     skipped, read = 0, most
     while read - skipped > max(1, most // PARTS):
         middle = (skipped + read) // 2
