@@ -59,7 +59,7 @@ run: setup ## run the whole service in the foreground (docs/settings.md lists it
 
 # Tests start over a hundred processes, none of which should have to recompile the code. The slowest are named at the
 # end: one of a minute waits for something that does not happen. Plugins of other suites would look at each of them.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -p no:anyio -p no:schemathesis \
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -p no:anyio -p no:schemathesis -p no:playwright \
 	-n $(TEST_PROCESSES) --dist worksteal \
 	--durations=5 --durations-min=20
 

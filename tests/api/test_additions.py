@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -44,7 +45,13 @@ class AddedPath:
         return NAMES.sub(lambda name: str(ids[name[1]]), self.path)
 
 
-def _added() -> Iterator[AddedPath]:
+@cache
+def added_paths() -> list[AddedPath]:
+    """All of them, from the description of this version."""
+    return list(_read_added_paths())
+
+
+def _read_added_paths() -> Iterator[AddedPath]:
     described = Description(describe())
     by_path: dict[str, dict[str, Any]] = {}
     for method, path, operation in described.operations():
@@ -56,10 +63,20 @@ def _added() -> Iterator[AddedPath]:
             yield AddedPath(path, frozenset(operations), frozenset(names))
 
 
-ADDED = list(_added())
-COLLECTIONS = [path for path in ADDED if path.is_collection]
-INSTANCES = [path for path in ADDED if "GET" in path.methods and not path.is_collection]
-POSTS = [path for path in ADDED if "POST" in path.methods and endpoint_of("POST", path.path) is None]
+def collections() -> list[AddedPath]:
+    return [path for path in added_paths() if path.is_collection]
+
+
+def instances() -> list[AddedPath]:
+    return [path for path in added_paths() if "GET" in path.methods and not path.is_collection]
+
+
+def paths_with_ids() -> list[AddedPath]:
+    return [path for path in added_paths() if NAMES.search(path.path)]
+
+
+def posts() -> list[AddedPath]:
+    return [path for path in added_paths() if "POST" in path.methods and endpoint_of("POST", path.path) is None]
 
 
 @pytest.fixture
@@ -110,7 +127,7 @@ def items(page: Mapping[str, Any]) -> list[dict[str, Any]]:
     return list(every)
 
 
-@each("added", COLLECTIONS)
+@each("added", collections)
 def test_a_collection_has_the_envelope_and_pages(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
     api = client_of(tenant, added)
     path = added.href(ids)
@@ -127,7 +144,7 @@ def test_a_collection_has_the_envelope_and_pages(tenant: Tenant, ids: dict[str, 
     assert [items(counted), counted["size"]] == [[], len(items(page))]
 
 
-@each("added", COLLECTIONS)
+@each("added", collections)
 def test_every_item_links_to_itself(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
     """What has no path of its own links to the query that finds it alone."""
     api = client_of(tenant, added)
@@ -139,7 +156,7 @@ def test_every_item_links_to_itself(tenant: Tenant, ids: dict[str, Any], added: 
             assert answer_to(api, href)["_links"]["self"] == {"href": href}
 
 
-@each("added", COLLECTIONS)
+@each("added", collections)
 def test_a_collection_takes_the_common_parameters(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
     api = client_of(tenant, added)
     path = added.href(ids)
@@ -158,7 +175,7 @@ def _is_time(value: object) -> bool:
     return isinstance(value, str) and value.endswith("+1000")
 
 
-@each("added", COLLECTIONS)
+@each("added", collections)
 def test_a_collection_refuses_what_every_collection_refuses(
     tenant: Tenant, ids: dict[str, Any], added: AddedPath
 ) -> None:
@@ -183,7 +200,7 @@ def test_a_collection_refuses_what_every_collection_refuses(
         bad_query(api.get(f"{path}?{query}"), code)
 
 
-@each("added", INSTANCES)
+@each("added", instances)
 def test_an_instance_links_to_itself_and_takes_the_common_parameters(
     tenant: Tenant, ids: dict[str, Any], added: AddedPath
 ) -> None:
@@ -199,7 +216,7 @@ def test_an_instance_links_to_itself_and_takes_the_common_parameters(
     bad_query(api.get(f"{path}?{name}=1"), "parameter_not_available", field=name)
 
 
-@each("added", [added for added in ADDED if NAMES.search(added.path)])
+@each("added", paths_with_ids)
 def test_an_unknown_id_is_not_found(
     tenant: Tenant, other_tenant: Tenant, ids: dict[str, Any], added: AddedPath
 ) -> None:
@@ -214,7 +231,7 @@ def test_an_unknown_id_is_not_found(
         not_found(client_of(other_tenant, added).request(method, added.href(ids)))
 
 
-@each("added", ADDED)
+@each("added", added_paths)
 def test_a_path_tells_its_methods(tenant: Tenant, anon: Client, ids: dict[str, Any], added: AddedPath) -> None:
     api = client_of(tenant, added)
     path = added.href(ids)
@@ -228,7 +245,7 @@ def test_a_path_tells_its_methods(tenant: Tenant, anon: Client, ids: dict[str, A
         check_error(anon.request(method, path), 401, "api_key_missing")
 
 
-@each("added", ADDED)
+@each("added", added_paths)
 def test_an_error_has_the_path_and_the_page_of_its_code(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
     api = client_of(tenant, added)
     path = added.href(ids)
@@ -238,7 +255,7 @@ def test_an_error_has_the_path_and_the_page_of_its_code(tenant: Tenant, ids: dic
         assert api.get(body["_links"]["error"]["href"]).status_code == 200
 
 
-@each("added", POSTS)
+@each("added", posts)
 def test_a_post_reads_its_body_as_every_other(tenant: Tenant, ids: dict[str, Any], added: AddedPath) -> None:
     api = client_of(tenant, added)
     path = added.href(ids)

@@ -14,22 +14,28 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 Test = Callable[..., None]
+Cases = Iterable[Any] | Callable[[], Iterable[Any]]
 
 
-def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:
+def each(names: str | tuple[str, ...], cases: Cases) -> Callable[[Test], Test]:
     """Calls the test for each case, like `pytest.mark.parametrize`, but in one test, whose fixtures all cases share.
 
-    Every case is tried. The failure of the test shows all that fail, with the traceback of each.
+    Every case is tried. The failure of the test shows all that fail, with the traceback of each. Cases that take time
+    to make are given as a function, which is called when the test runs.
     """
     keys = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
-    arguments = [dict(zip(keys, case if len(keys) > 1 else (case,), strict=True)) for case in cases]
-    if not arguments:
-        raise ValueError("no case is tested")
+    make_cases = list(cases).copy if isinstance(cases, Iterable) else cases
+
+    def all_arguments() -> list[dict[str, Any]]:
+        arguments = [dict(zip(keys, case if len(keys) > 1 else (case,), strict=True)) for case in make_cases()]
+        if not arguments:
+            raise ValueError("no case is tested")
+        return arguments
 
     def merged(test: Test) -> Test:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
-            failures = []
+            failures, arguments = [], all_arguments()
             for case in arguments:
                 try:
                     test(**fixtures, **case)
