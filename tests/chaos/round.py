@@ -91,7 +91,8 @@ def carry_out(fault: Fault, limits: Limits, on: Stage, chance: random.Random) ->
         load.stop()
     if fault.at_end:
         fault.at_end(on)
-    is_at_rest = _wait(lambda: not _unfinished(on), fault.rest)
+    # Between the two readings of one look, a text in hand may leave, whose receipt is still to come.
+    is_at_rest = _wait(lambda: not _unfinished(on) and not _unfinished(on), fault.rest)
     restless = [] if is_at_rest else [f"after {fault.rest:g} s: {trouble}" for trouble in _unfinished(on)]
     load.seen.mails = read_mails(on.folder / "relay.log")
     load.seen.texts = read_mails(on.folder / "gateway.log")
