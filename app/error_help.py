@@ -64,12 +64,12 @@ _TYPES = {
     ),
     "ssl_required": Help(
         "The service takes keys over https only, so that nobody on the way can read them.",
-        "A base URL that begins with http, or a proxy in front of the service that does not say that it was https.",
+        "A base URL that begins with http, or a proxy in front of the service that does not pass on that it was https.",
         "Use the https URL of the service. If you did, the operator has to set TRUSTED_PROXIES, and the proxy has to "
         "send X-Forwarded-Proto.",
     ),
     "not_found": Help(
-        "Nothing that this key may see has this path.",
+        "This path leads to nothing that the key may see.",
         "A mistyped path, an id that was deleted, that is not an integer or that belongs to another account, or a test "
         "key with an id that only the account itself has.",
         "Find the id with the collection, such as `GET /v1/lists`, or follow the links in `_links`. The reference at "
@@ -111,7 +111,7 @@ _TYPES = {
 
 _SCHEMA = {
     "required": Help(
-        "An attribute that this request cannot do without is missing.",
+        "A required attribute is missing.",
         "A misspelled name, or a variable that was null or undefined, which counts as missing. An email send always "
         "needs a list.",
         "Add the attribute that `field` names. For `list_id`, `GET /v1/lists` shows the ids of your lists; for "

@@ -454,7 +454,7 @@ class Settings:
         default_text="`file://` folder `mail` in `DATA_DIR`",
     )
     sms_transport_url: str = _secret(
-        "sms gateway: `smpp://user:pass@host:port`, `smpps://…`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
+        "SMS gateway: `smpp://user:pass@host:port`, `smpps://…`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
         "`file:///folder`",
         default_text="`file://` folder `sms` in `DATA_DIR`",
     )
@@ -473,7 +473,7 @@ class Settings:
     )
     submission_listen: tuple[str, int] | None = _setting(
         None,
-        "`host:port` on which applications [send by SMTP](smtp-submission.md); other hosts than loopback ones need "
+        "`host:port` on which applications [send by SMTP](smtp-submission.md); a host that is not loopback needs "
         "`SUBMISSION_CERTIFICATE`",
         parse_listen,
         "off",
@@ -550,7 +550,7 @@ class Settings:
     console: bool = _setting(True, "serve the [console](console.md)", parse_switch)
     console_hosts: tuple[str, ...] = _setting(
         (),
-        "hosts under which the console answers besides that of `PUBLIC_URL` and loopback ones, separated by commas",
+        "hosts under which the console answers, besides that of `PUBLIC_URL` and loopback hosts, separated by commas",
         parse_hosts,
         "none",
     )
@@ -575,7 +575,7 @@ class Settings:
     oidc_scopes: str = _setting(
         "openid profile email",
         "scopes that the provider is asked for, separated by spaces; many give a [refresh token]"
-        "(sign-in.md#sessions) for `offline_access` alone",
+        "(sign-in.md#sessions) only with `offline_access`",
         parse_scopes,
     )
     oidc_role_claim: str = _setting(
@@ -596,8 +596,8 @@ class Settings:
     )
     oidc_only: bool = _setting(
         False,
-        "people sign in by the provider [alone](sign-in.md#without-keys-and-links): no key and no link signs in to the "
-        "console",
+        "people sign in by the provider [alone](sign-in.md#without-keys-and-links): no key signs in to the console, "
+        "and no link except one of `console login --emergency`",
         parse_switch,
     )
     rate_limit: Rate | None = _setting(
@@ -665,8 +665,8 @@ class Settings:
     )
     retain_logs: timedelta | None = _retention(
         "30d",
-        "how long webhook attempts, triggers and ended runs, processed reports, reports about domains, positions of "
-        "imports, bulk actions and counts by hour are kept",
+        "how long webhook deliveries, fired triggers, ended runs, processed reports, reports about domains, positions "
+        "of imports, bulk actions and counts by hour are kept",
         ("RETENTION_DAYS", "d"),
     )
     retain_idempotency: timedelta | None = _retention(

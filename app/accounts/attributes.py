@@ -37,7 +37,7 @@ ATTRIBUTES: Sequence[Attribute] = (
     Attribute.of(
         Account.owner_email,
         Text(),
-        "Email address of the owner, who answers for the account",
+        "Email address of the owner, who is responsible for the account",
         empty_meaning="none",
         example="EMAIL",
     ),

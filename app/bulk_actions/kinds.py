@@ -38,7 +38,7 @@ REASON_TEXTS: Mapping[str, str] = {
     RefusalReason.SECRET_VALUES_GONE: "the secret values are gone",
     RefusalReason.CHANGED: "it no longer matches",
     TOO_LATE_REASON: "it was being sent or has ended",
-    ARRIVED_REASON: "it has arrived and ends as sent",
+    ARRIVED_REASON: "it shows a sign of arrival and is not sent again",
 }
 """Why messages are left out."""
 RECIPIENT_COLUMNS: tuple[Any, ...] = (

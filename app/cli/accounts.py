@@ -20,7 +20,7 @@ group = Group("accounts", help="Accounts: each has its own keys, lists, messages
 ACCOUNT = NamedItem(click.argument("named", metavar="ACCOUNT"), find_account, "installation")
 
 OPTIONS = [attribute for attribute in given_attributes(ATTRIBUTES) if attribute.key != "name"]
-any_network_option = click.option("--any-network", is_flag=True, help="Accept clients from any network.")
+any_network_option = click.option("--any-network", is_flag=True, help="Let keys and sessions work from any network.")
 
 
 def _attributes(any_network: bool, **options: Any) -> dict[str, Any]:

@@ -76,8 +76,8 @@ def pause_(transaction: Transaction, automation: Automation) -> Row:
     type=click.Choice(RESUMPTIONS),
     default="send",
     show_default=True,
-    help="What to do with steps that fell due during the pause: send them now, skip them, or shift them and all later "
-    "steps by the length of the pause.",
+    help="What to do with steps that fell due during the pause. send: carry them out now. skip: skip them. shift: "
+    "delay them and all later steps by the length of the pause.",
 )
 def resume_(transaction: Transaction, automation: Automation, how: Resumption) -> Row:
     """Resume a paused automation."""
@@ -270,7 +270,8 @@ def create(transaction: Transaction, account: Account, draft: Draft) -> Row:
     "--move", is_flag=True, help="Move runs of earlier versions to the new version if their step still exists."
 )
 def update(transaction: Transaction, account: Account, draft: Draft, move: bool) -> Row:
-    """Give the automation that a file names a new version, unless the newest one says the same."""
+    """Create a new version of the automation that a file names. If the newest version equals the file, nothing
+    changes."""
     with paths_shown():
         automation = find_by_name(transaction, Automation, account.id, draft.definition.name)
         if automation is None:
@@ -336,7 +337,7 @@ def _firing(firing: TriggerFiring) -> Row:
 @group.reads("firings", "all accounts")
 @limit_option
 def firings(session: Session, account: Account, limit: int) -> list[Row]:
-    """Show the latest firings of triggers, each with its name for both kinds of automation."""
+    """Show which triggers fired last. Each has its name in standard and in advanced automations."""
     statement = select(TriggerFiring).where(TriggerFiring.account_id == account.id)
     return [_firing(firing) for firing in session.scalars(statement.order_by(TriggerFiring.id.desc()).limit(limit))]
 
@@ -369,7 +370,7 @@ def _print_simulation(simulation_and_zone: tuple[Simulation, ZoneInfo | None], a
     "happening",
     metavar="STEP",
     multiple=True,
-    help="A branch whose event happens as soon as the run comes there; may be repeated.",
+    help="A branch whose event happens as soon as the run reaches it. Repeatable.",
 )
 def simulate_(
     session: Session,

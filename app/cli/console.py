@@ -90,9 +90,9 @@ def people(session: Session) -> list[Row]:
 @group.writes("forget", "installation")
 @click.argument("person_id", metavar="ID", type=click.IntRange(1))
 def forget(transaction: Transaction, person_id: int) -> CommandResult:
-    """Forget who a person is that has signed in by OpenID Connect, and end the sessions. What the person has done stays
-    in the audit log, under the number alone. Take away the role at the provider as well, or the person can sign in
-    again, under another number."""
+    """Forget the name and email address of a person who signed in by OpenID Connect, and end the person's sessions.
+    The audit log keeps what the person did, under the number only. Remove the role at the provider, too. Otherwise the
+    person can sign in again, under another number."""
     ended = forget_console_person(transaction, person_id)
     return CommandResult(
         f"person {person_id} is forgotten", {"id": person_id, "forgotten": True, "sessions_ended": ended}
@@ -101,8 +101,8 @@ def forget(transaction: Transaction, person_id: int) -> CommandResult:
 
 @group.runs("provider", "installation")
 def provider(parts: Services) -> CommandResult:
-    """Ask the provider of OpenID Connect for its description and its keys, and show where it has to lead people back.
-    If it does not answer as it should, exit with 1."""
+    """Check that the provider of OpenID Connect answers with its description and its keys. Show the redirect URI to
+    register there. Exit with 1 if there is a problem."""
     settings = parts.settings
     if not settings.oidc_issuer:
         raise WrongValue("no provider is set: OIDC_ISSUER")

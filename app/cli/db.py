@@ -82,7 +82,7 @@ def current(parts: Services) -> Row:
 
 @group.runs("compact", "installation")
 def compact(parts: Services) -> CommandResult:
-    """Write SQLite's file anew, without what was deleted. Nobody else can write meanwhile. On PostgreSQL, renew the
+    """Rewrite SQLite's file without deleted data. Other processes cannot write meanwhile. On PostgreSQL, update the
     statistics by which it plans."""
     if not remove_remains(parts.database):
         raise Unavailable("other processes kept using the file, so nothing was done: stop them, or try again")

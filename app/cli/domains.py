@@ -193,7 +193,9 @@ def add(transaction: Transaction, account: Account, name: str, trust: bool, sele
     epilog=f"The hosts are used after `{COMMAND_LINE} domains verify` finds their records.",
 )
 @click.option("--tracking-host", metavar="HOST", help="Host of the links in its mail. Empty: the host of PUBLIC_URL.")
-@click.option("--return-path-host", metavar="HOST", help="Domain of its return path. Empty: BOUNCE_DOMAIN.")
+@click.option(
+    "--return-path-host", metavar="HOST", help="Domain of its return path. Empty: BOUNCE_DOMAIN, or the domain itself."
+)
 def update(transaction: Transaction, domain: Domain, **hosts: str | None) -> Row:
     """Set the tracking host and the return-path host of a domain."""
     given = {attribute: host for attribute, host in hosts.items() if host is not None}
@@ -214,6 +216,7 @@ def verify(parts: Services, account: Account, name: str) -> Row:
 @group.writes("delete")
 @click.argument("name")
 def delete(transaction: Transaction, account: Account, name: str) -> CommandResult:
-    """Delete a domain. New sends from it are refused. Waiting mail is sent if the account gets the domain again."""
+    """Delete a domain. New sends from it are refused. Waiting mail is retried until its retry period
+    ends."""
     delete_domain(transaction, account.id, name)
     return CommandResult(f"deleted domain {name}", {"name": name, "deleted": True})

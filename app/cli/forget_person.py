@@ -42,7 +42,7 @@ all_accounts_option = click.option("--all-accounts", is_flag=True, help="In ever
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for messages that are being handed over.",
+    help="How long to wait for messages that are being sent.",
 )
 @click.option(
     "--compact/--no-compact",
@@ -66,7 +66,7 @@ def forget_(
     as_json: bool,
 ) -> None:
     """Remove everything that is held about a person, found by email address or mobile number. Waiting messages are
-    not sent. The command waits up to --wait seconds for messages that are being handed over. If the address is
+    not sent. The command waits up to --wait seconds for messages that are being sent. If the address is
     unsubscribed or blocked, a keyed hash of it is kept."""
     kind, accounts = address_kind(address), accounts_of(account, all_accounts)
     if dry_run:
@@ -114,7 +114,7 @@ def _result_lines(forgotten: ForgetReport, compacted: bool | None) -> Iterator[s
     if forgotten.kept:
         yield f"kept as keyed hashes: {counted(forgotten.kept)}"
     if forgotten.in_flight:
-        yield f"still being handed over: {', '.join(forgotten.in_flight)}; repeat the command"
+        yield f"still being sent: {', '.join(forgotten.in_flight)}; repeat the command"
     if forgotten.journals:
         yield f"not yet written to the database: {', '.join(forgotten.journals)}; repeat the command"
     if compacted is False:

@@ -232,7 +232,8 @@ def _held_runs(parts: Services, **options: Any) -> tuple[HeldRuns, Callable[[], 
 @release.runs("messages", "installation")
 @message_options
 def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
-    """Release messages into the queue. One that shows a sign of arrival ends as sent."""
+    """Release messages into the queue. A message that shows a sign of arrival is not sent again: it ends as sent, or as
+    delivered if it is a text message with a receipt."""
     selection, count = _held_messages(parts, **options)
     if dry_run:
         held_now = count(sent=True)

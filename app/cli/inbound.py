@@ -1,4 +1,4 @@
-"""`flask inbound`: input from mail servers and sms gateways, for pipes and for tests
+"""`flask inbound`: input from mail servers and SMS gateways, for pipes and for tests
 (docs/commands/transports.md#inbound); without a subcommand the listener process for inbound mail.
 """
 

@@ -94,7 +94,7 @@ def _key(key: Row) -> str:
 
 def _state(domain: Row) -> str:
     if domain["trusted"]:
-        return "taken as verified"
+        return "trusted"
     return "verified" if domain["verified"] else "not verified yet"
 
 
@@ -104,9 +104,13 @@ GivenOptions = Mapping[str, str | None]
 @click.command("init", cls=Command)
 @click.option("--domain", metavar="DOMAIN", help="The sending domain.")
 @click.option("--owner", metavar="EMAIL", help="The owner of the account, who gets the first mail.")
-@click.option("--relay", metavar="URL|-", help="The mail relay, in the form of EMAIL_TRANSPORT_URL. Use - for stdin.")
 @click.option(
-    "--sms-gateway", metavar="URL|-", help="The sms gateway, in the form of SMS_TRANSPORT_URL. Use - for stdin."
+    "--relay", metavar="URL|-", help="The mail relay, in the form of EMAIL_TRANSPORT_URL. Use - for standard input."
+)
+@click.option(
+    "--sms-gateway",
+    metavar="URL|-",
+    help="The SMS gateway, in the form of SMS_TRANSPORT_URL. Use - for standard input.",
 )
 @click.option("--account", metavar="NAME", help="The account. Default: the name of the domain.")
 @click.option("--from", "from_address", metavar="EMAIL", help="The default sender address. Default: hello@DOMAIN.")
@@ -198,7 +202,7 @@ def _transports(parts: Services, asks: bool, given: GivenOptions) -> dict[str, s
     sms = _may_ask(parts, asks, "sms", settings.sms_transport_url)
     urls = {
         "email": _url(given["relay"], "URL of the mail relay" if email else None),
-        "sms": _url(given["sms_gateway"], "URL of the sms gateway" if sms else None),
+        "sms": _url(given["sms_gateway"], "URL of the SMS gateway" if sms else None),
     }
     return {type_: url for type_, url in urls.items() if url}
 

@@ -46,14 +46,12 @@ class Duration(click.ParamType[timedelta]):
         return duration
 
 
-group = Group("keys", help="API keys. A token is shown only once, when its key is created.")
+group = Group("keys", help="API keys. A token is shown only once, when its key is created or rotated.")
 LONGEST_OVERLAP = timedelta(days=366)
 KEY = NamedItem(click.argument("named", metavar="NAME"), find_key)
 
 
-LIST_OPTION = click.option(
-    "--list", "list_", metavar="NAME|ID", help="The list of mails that are sent by SMTP and name none."
-)
+LIST_OPTION = click.option("--list", "list_", metavar="NAME|ID", help="The list of mails sent by SMTP without a list.")
 
 
 def _row(session: Session, key: ApiKey) -> Row:
@@ -94,7 +92,7 @@ def show(session: Session, key: ApiKey) -> Row:
 def create(
     transaction: Transaction, account: Account, *, name: str, access_level: str, test: bool, list_: str | None
 ) -> Row:
-    """Create a key and show its token. The token is not shown again."""
+    """Create a key and show its token, once."""
     key, token = create_key(transaction, account, name, access_level, is_test=test)
     set_smtp_list(transaction, key, list_)
     owner = transaction.get_one(Account, key.account_id)
@@ -120,10 +118,10 @@ def update(transaction: Transaction, key: ApiKey, list_: str | None, no_list: bo
     default="7d",
     show_default=True,
     metavar="DURATION",
-    help="How long the old secret keeps working, such as 7d or 12h. 0 ends it at once.",
+    help="How long the old token keeps working, such as 7d or 12h. 0 ends it at once.",
 )
 def rotate(transaction: Transaction, old: ApiKey, overlap: timedelta) -> Row:
-    """Create a new secret for a key and show it. It is not shown again. The old secret keeps working for a while."""
+    """Create a new token for a key and show it, once. The old token keeps working for a while."""
     key, token, end = rotate_key(transaction, old, overlap)
     old_key = {"old_key": old.name, "old_key_valid_until": end}
     return {"id": key.id, "name": key.name, "access_level": key.access_level, **old_key, "token": token}

@@ -184,7 +184,7 @@ def recount(parts: Services, account: str | None) -> list[Row]:
     "--option",
     "options",
     multiple=True,
-    help="A choice of a Dropdown, Radio Buttons or Checkbox field; may be repeated.",
+    help="An option of a Dropdown, Radio Buttons or Checkbox field. Repeatable.",
 )
 @click.option("--index", is_flag=True, help="Create an index for ranges of the field (number and date fields).")
 def add_field_(

@@ -116,7 +116,7 @@ def attribute_options(command: Any) -> Any:
     for option in (
         click.option("--text", type=FILE, help="File with the text body."),
         click.option("--html", type=FILE, help="File with the HTML body."),
-        click.option("--thumbnail-url", metavar="URL", help="Address of a small picture of the message."),
+        click.option("--thumbnail-url", metavar="URL", help="URL of the thumbnail of the message."),
         click.option("--reply-to", metavar="EMAIL", help="Where replies to the email go."),
         click.option("--from-address", metavar="EMAIL|NUMBER", help="Address of the sender."),
         click.option("--from-name", metavar="NAME", help="Name of the sender."),

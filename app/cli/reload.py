@@ -25,7 +25,7 @@ PAUSE = 0.1
 @click.command("reload", cls=Command)
 @with_appcontext
 def command() -> None:
-    """Let the running processes of this machine and DATA_DIR run the installed code, workers first."""
+    """Replace the running processes of this machine and DATA_DIR with new ones of the installed code, workers first."""
     settings = services().settings
     processes = liveness.processes(settings.data_dir)
     if not processes:

@@ -120,7 +120,8 @@ def rotate_(parts: Services) -> Rotation:
 @group.runs("adopt", "installation")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def adopt_(parts: Services, yes: bool) -> CommandResult:
-    """Make SECRET_KEY the key of the installation, because the key so far is lost: what is under that is unreadable."""
+    """Make SECRET_KEY the key of the installation after the former key was lost. What is encrypted under that stays
+    unreadable."""
     key, recorded = parts.settings.secret_key, recorded_fingerprint(parts.database)
     name = short_fingerprint(key)
     if recorded == fingerprint(key):
@@ -136,7 +137,8 @@ def adopt_(parts: Services, yes: bool) -> CommandResult:
 @click.argument("key", metavar="FINGERPRINT")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def retire_(parts: Services, key: str, yes: bool) -> CommandResult:
-    """Forget a former key once no stored secret is encrypted under it: what was made under it becomes invalid."""
+    """Forget a former key. No stored secret may still be encrypted under it. All that was signed with it becomes
+    invalid."""
     matches = [secret_key for secret_key in _keys() if short_fingerprint(secret_key) == key]
     if not matches:
         raise WrongValue(f"there is no key {key!r}; `{COMMAND_LINE} secrets status` shows all keys")

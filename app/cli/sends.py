@@ -205,7 +205,8 @@ def export(
     account: str | None,
     as_json: bool,
 ) -> None:
-    """Write the recipients of an account's sends to a CSV file, all or only the matching ones. - is stdout."""
+    """Write the recipients of an account's sends to a CSV file, all or only the matching ones. Use - for standard
+    output."""
     pairs, states = pairs_of(filters), tuple(RecipientState) if state is None else (RecipientState(state),)
     with services().database.read() as session:
         chosen = find_account(session, account)
@@ -325,8 +326,8 @@ def show(session: Session, uuid: str, limit: int) -> Row:
 def retry(
     parts: Services, *, targets: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
 ) -> Row | CommandResult | Preview:
-    """Send again to a bounced, failed or uncertain recipient, or to all recipients of an account that match filters,
-    such as state=failed group_id=5."""
+    """Retry a message that bounced, failed or is uncertain, or all messages of an account that match filters, such as
+    state=failed group_id=5."""
     if len(targets) > 1 or "=" in targets[0]:
         return ask_for_all(parts, RETRY, targets, account=account, dry_run=dry_run, yes=yes)
     if dry_run:
@@ -407,7 +408,7 @@ def _subject_row(session: Session, subject: Subject, paused: SendPause) -> Row:
 @click.option("--reason", metavar="TEXT", help="Why; the list of pauses shows it.")
 def pause_(transaction: Transaction, *, reason: str | None, **options: Any) -> Row:
     """Pause sending of an account, to a list or to a domain, until `resume`. Sends are still accepted, but their
-    messages wait. Messages that are being handed over are still delivered."""
+    messages wait. Messages that are being sent now are not stopped."""
     subject = _subject(transaction, **options)
     return _subject_row(transaction, subject, pause(transaction, subject, reason))
 
@@ -426,7 +427,7 @@ def resume_(transaction: Transaction, **options: Any) -> Row:
 @group.reads("pauses", "installation")
 @accounts_option
 def pauses(session: Session, account: str | None) -> list[Row]:
-    """Show what is paused, the newest first, with up to 1000 of the messages that wait; and what has been resumed,
-    while its messages return to the queue."""
+    """Show what is paused, newest first, with the number of waiting messages, counted up to 1000. A pause that has
+    ended is shown until its messages are back in the queue."""
     account_id = None if account is None else find_account(session, account).id
     return [_pause_row(pause) for pause in list_pauses(session, account_id)]

@@ -30,9 +30,11 @@ RATES: dict[str, tuple[str, set[tuple[str, str]]]] = {
 
 @click.command("top", cls=Command)
 @click.option(
-    "--interval", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True, help="Seconds between two looks."
+    "--interval", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True, help="Seconds between two updates."
 )
-@click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after this many looks; by default at Ctrl-C.")
+@click.option(
+    "--count", type=click.IntRange(1), metavar="N", help="Stop after this many updates; by default at Ctrl-C."
+)
 @with_appcontext
 def command(interval: float, count: int | None) -> None:
     """Show continuously what needs attention, the queue, the processes, and what this host does per second."""

@@ -119,36 +119,33 @@ def deferral_attention(deferred: int, ended: int, *, at_least: bool) -> Iterator
 
 
 def domain_attention(session: Session, account: Account | None) -> Iterator[Attention]:
-    """The domains whose DNS records were not found: of the account, or of all for None."""
+    """The domains that are not verified: of the account, or of all for None."""
     unverified = _rows_of(("id", "name"), Domain, account).where(Domain.verified_time.is_(None))
     for row in session.execute(unverified.order_by(Account.name, Domain.name).limit(MAX_ROWS)):
         whose = "" if account else f"of {row.account} "
-        words = f"Sends {whose}from {row.name} are refused, because its DNS records were not found."
+        words = f"Sends {whose}from {row.name} are refused, because it is not verified."
         command = shlex.join(["domains", "verify", row.name, "--account", row.account])
         path = f"{DOMAINS_PATH}/{row.id}"
         yield Attention(words, SETTING, path, "Show the records to publish", [], row.account_id, command)
 
 
-def webhooks_of(session: Session, account: Account | None) -> Sequence[Row[Any]]:
-    """The webhooks of the account; for None those of all accounts that fail, are held or were refused."""
+def failing_webhooks(session: Session) -> Sequence[Row[Any]]:
+    """The webhooks of all accounts that fail, are held or were refused, with the names of their accounts."""
     names = ("id", "url", "failures", "failing_since", "held_to", "barred")
-    webhooks = _rows_of(names, Webhook, account)
-    if account is None:
-        is_refused = Webhook.barred.is_not(None) & (Webhook.barred != UNCHECKED_BAR)
-        webhooks = webhooks.where(or_(Webhook.failures > 0, Webhook.held_to.is_not(None), is_refused))
+    is_refused = Webhook.barred.is_not(None) & (Webhook.barred != UNCHECKED_BAR)
+    webhooks = _rows_of(names, Webhook, None).where(or_(Webhook.failures > 0, Webhook.held_to.is_not(None), is_refused))
     return session.execute(webhooks.order_by(Account.name, Webhook.id).limit(MAX_ROWS)).all()
 
 
-def webhook_attention(webhook: Row[Any], *, names_account: bool) -> Iterator[Attention]:
+def webhook_attention(webhook: Webhook | Row[Any], account_name: str | None = None) -> Iterator[Attention]:
     """That a webhook fails, is held or was refused; with the name of its account where others stand beside it."""
-    whose = f"of {webhook.account} " if names_account else ""
+    whose = f"of {account_name} " if account_name else ""
     subject = f"The webhook {whose}at {host_of(webhook.url)}"
     since = "" if webhook.failing_since is None else f" since {timestamp(webhook.failing_since)}"
     place: Mapping[str, Any] = {"path": f"{WEBHOOKS_PATH}/{webhook.id}", "account_id": webhook.account_id}
     at = partial(Attention, rank=SOON, label="Show the webhook", **place)
     if webhook.failures:
-        failures = f"{webhook.failures} {'attempt' if webhook.failures == 1 else 'attempts'}"
-        words = f"{subject} has been failing{since}, in {failures}."
+        words = f"{subject} has been failing{since}. Failed attempts: {webhook.failures}."
         yield at(words=words, command=f"webhooks deliveries {webhook.id}")
     if webhook.barred not in (None, UNCHECKED_BAR):
         yield at(words=f"{subject} was refused and gets no events.", command=f"webhooks show {webhook.id}")

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Any
 
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
@@ -22,16 +21,17 @@ from app.console.attention import (
     bounces_of_all,
     deferral_attention,
     domain_attention,
+    failing_webhooks,
     finding_attention,
     owner_attention,
     pause_attention,
     queue_attention,
     refusal_attention,
     webhook_attention,
-    webhooks_of,
     worst_first,
 )
 from app.console.queues import MessageCount, turn_of
+from app.console.webhooks import WebhookState, webhook_states
 from app.db.expressions import has_part, in_json
 from app.db.models import Account, Webhook
 from app.groups.read import Counts, counts_by_hour
@@ -132,7 +132,7 @@ class AccountOverview:
     day: Day
     waiting: MessageCount
     waiting_seconds: float | None
-    webhooks: Sequence[Row[Any]]
+    webhooks: Sequence[WebhookState]
 
 
 def day(session: Session, account_id: int | None, moment: datetime) -> Day:
@@ -152,14 +152,14 @@ def account_overview(session: Session, account: Account, moment: datetime, *, in
     """The overview of an account: eight statements. In full it has the words of whoever paused something."""
     turn, last_day = turn_of(session, account, QUEUE_BEGIN, moment), day(session, account.id, moment)
     waiting = None if turn.due_since is None else (moment - turn.due_since).total_seconds()
-    webhooks = webhooks_of(session, account)
+    webhooks = webhook_states(session, account.id)
     bounced, delivered = last_day.total("bounced"), last_day.total("delivered")
     attention = worst_first(
         [
             *owner_attention(account),
             *map(refusal_attention, shown_refusals(session, account.id)),
             *queue_attention(waiting),
-            *chain.from_iterable(webhook_attention(webhook, names_account=False) for webhook in webhooks),
+            *chain.from_iterable(webhook_attention(state.webhook) for state in webhooks),
             *bounce_attention(bounced, delivered, account=None, account_id=account.id),
             *deferral_attention(turn.later.number, bounced + delivered, at_least=turn.later.is_least),
             *domain_attention(session, account),
@@ -189,7 +189,7 @@ class TransportState:
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookState:
+class WebhookBacklog:
     """A webhook for which events wait: the number, and the age of the oldest in seconds."""
 
     id: int
@@ -210,7 +210,7 @@ class Installation:
     """Messages that are in the send queue, those of test accounts left out."""
     queue: Sequence[tuple[str, str, str, float, float | None]]
     """Class of account, type and state, with the number of messages and the age of the oldest in seconds."""
-    webhooks: Sequence[WebhookState]
+    webhooks: Sequence[WebhookBacklog]
     """The webhooks with the oldest events."""
     processes: Mapping[str, tuple[float, float]]
     """Role -> how many live, and how many fell silent."""
@@ -228,7 +228,7 @@ def installation(session: Session, settings: Settings, overview: Overview, momen
     attention = [
         *map(finding_attention, findings),
         *map(refusal_attention, overview.refusals),
-        *chain.from_iterable(webhook_attention(webhook, names_account=True) for webhook in webhooks_of(session, None)),
+        *chain.from_iterable(webhook_attention(webhook, webhook.account) for webhook in failing_webhooks(session)),
         *bounces_of_all(session, moment, HOURS),
         *domain_attention(session, None),
         *(pause_attention(pause, in_full=True, names_account=True) for pause in overview.pauses[:MAX_PAUSES]),
@@ -255,7 +255,7 @@ def queue_figures(figures: Figures) -> Iterator[tuple[str, str, str, float, floa
             yield account_class, type_, QUEUE_STATE_WORDS.get(state, state), number, oldest.get(key)
 
 
-def _webhooks_behind(session: Session, figures: Figures) -> Sequence[WebhookState]:
+def _webhooks_behind(session: Session, figures: Figures) -> Sequence[WebhookBacklog]:
     """The webhooks with the oldest waiting events, by the names of their accounts and hosts."""
     ages = {int(webhook_id): age for (webhook_id,), age in figures["tms_webhook_oldest_seconds"].items()}
     numbers = {int(webhook_id): number for (webhook_id,), number in figures["tms_webhook_events_waiting"].items()}
@@ -263,10 +263,11 @@ def _webhooks_behind(session: Session, figures: Figures) -> Sequence[WebhookStat
     rows = session.execute(
         webhooks.join(Account, Account.id == Webhook.account_id).where(in_json(Webhook.id, list(ages)))
     )
-    states = [
-        WebhookState(row.id, row.account_id, row.name, host_of(row.url), numbers[row.id], ages[row.id]) for row in rows
+    backlogs = [
+        WebhookBacklog(row.id, row.account_id, row.name, host_of(row.url), numbers[row.id], ages[row.id])
+        for row in rows
     ]
-    return sorted(states, key=lambda state: -state.seconds)
+    return sorted(backlogs, key=lambda backlog: -backlog.seconds)
 
 
 def _processes(figures: Figures) -> dict[str, tuple[float, float]]:

@@ -47,7 +47,7 @@ class Page:
 PAGES = {
     "running": Page(
         "Commands for running the service",
-        "The first account, the processes, and how they are. Only `tms` starts processes.",
+        "The first account, the processes, and how they are. Only `tms` has the commands from `run` to `submission`.",
         ("init", "run", "web", "worker", "scheduler", "submission", "reload", "status", "top"),
     ),
     "accounts": Page(
@@ -57,7 +57,7 @@ PAGES = {
     ),
     "contacts": Page(
         "Commands for contacts",
-        "Lists, their contacts, and the addresses that get no messages.",
+        "Lists, their contacts, and the addresses that are unsubscribed or blocked.",
         ("lists", "contacts", "suppressions"),
     ),
     "messages": Page(

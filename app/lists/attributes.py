@@ -27,7 +27,7 @@ ATTRIBUTES: Sequence[Attribute] = (
     Attribute.of(
         List.offered_description,
         Text(),
-        "What the preferences page says of it, in a sentence",
+        "Description on the preferences page, in one sentence",
         empty_meaning="nothing",
         example="SENTENCE",
     ),

@@ -135,7 +135,7 @@ def _host_findings(on_host: HostState) -> Iterator[Finding]:
             yield Finding(alert, LATE_WORDS[alert].format(lasting(age)))
     for transport, number in on_host.set_aside.items():
         if number:
-            words = f"{counted(number, 'worker')} of this host could not hand over messages and switched to others"
+            words = f"{counted(number, 'worker')} of this host could not send over it and switched to others"
             yield Finding("TmsTransportSetAside", f"transport {transport}: {words}")
     if on_host.journal_bytes > ALERTS["TmsJournalGrows"].limit:
         size = f"{on_host.journal_bytes / 1_000_000:.0f} MB"

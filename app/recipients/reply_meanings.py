@@ -22,7 +22,7 @@ _REASONS: Mapping[str, str] = {
     FailReason.REJECTED: "gateway refused it",
     FailReason.EXPIRED: "could not be delivered in time",
     FailReason.CANCELLED: "cancelled",
-    FailReason.DROPPED: "ended by an operator",
+    FailReason.DROPPED: "dropped by an operator",
     FailReason.FORGOTTEN: "person was forgotten",
 }
 _DETAILS: Mapping[str, str] = {

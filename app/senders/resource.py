@@ -67,7 +67,7 @@ RESOURCE = ResourceDefinition(
         "show": "Show a sender.",
         "create": "Approve a sender: a number in international format, or up to 11 letters and digits.",
         "update": "Change the kind, list, rate or note of a sender.",
-        "delete": "Withdraw the approval of a sender. Waiting messages are sent if it is approved again.",
+        "delete": "Withdraw the approval of a sender. Waiting messages are retried until their retry period ends.",
     },
     scopes={"list": "contact.view", "create": OPERATOR, "delete": MANAGE},
     buttons={"create": "Approve", "delete": "Withdraw"},

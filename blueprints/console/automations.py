@@ -93,7 +93,7 @@ def pause(transaction: Transaction, automation_id: str) -> Done:
 
 HELD_RUN_WORDS = {
     "send": "Their next steps are carried out now. They may send messages.",
-    "skip": "Their next messages, changes and calls are skipped. They are not made up for.",
+    "skip": "Their next messages, changes and calls are skipped. They are not carried out later.",
 }
 """What becomes of the runs that a pause holds -> what the question says. To delay them loses nothing."""
 

@@ -48,7 +48,7 @@ def create(transaction: Transaction, list_id: str) -> Done:
     """Creates the contact of the form."""
     changes = _changes(transaction, list_id)
     contact_id = changes.add(cells_of(changes.contact_list, request.form))
-    return Done(_path(changes.contact_list, contact_id), "The contact was created.")
+    return Done(_path(changes.contact_list, contact_id), "The contact was added.")
 
 
 @blp.shows("/lists/<list_id>/contacts/<contact_id>", "contact.view")
@@ -118,7 +118,7 @@ def subscribe(transaction: Transaction, list_id: str, contact_id: str) -> Done:
     changes.subscribe(path_id(contact_id), kind, subscribed == "true")
     return Done(
         _path(changes.contact_list, path_id(contact_id)),
-        "The contact was subscribed." if subscribed == "true" else "The contact was unsubscribed.",
+        "The address was resubscribed." if subscribed == "true" else "The address was unsubscribed from the list.",
     )
 
 

@@ -122,7 +122,7 @@ def rotate(transaction: Transaction, domain_id: str) -> Done:
     """Makes new keys for a domain beside those that sign. They sign once a check finds their records."""
     row = _find(transaction, domain_id)
     rotate_keys(transaction, row, services().settings.secret_key)
-    return Done(_path(row), "New keys were created. They sign mail as soon as a check finds their records.")
+    return Done(_path(row), "New keys were created. They sign mail once a check finds their records.")
 
 
 def _before_deleting(session: ReadSession, domain_id: str) -> Question:

@@ -104,7 +104,7 @@ def _before_rotating(session: ReadSession, key_id: str) -> Question | None:
     key = find_key(session, signed_in().account_id, path_id(key_id))
     if overlap_of(request.form.get("overlap", "")):
         return None
-    loss = "Requests with its secret are refused at once, until they have the new one, which is shown next."
+    loss = "Requests with the old token are refused at once. The next page shows the new token."
     back = link(PATH, [], key.account_id)
     return Question(f"Rotate the key {key.name} now?", [*_last_use(key), loss], "Rotate key", back)
 

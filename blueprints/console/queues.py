@@ -98,7 +98,7 @@ def _before_resuming(session: ReadSession, pause_id: str) -> Question:
     waiting = f"{'At least ' if pause.is_least else ''}{pause.waiting or 0:,}"
     facts = [
         f"It has been paused {pause.since}.",
-        f"{waiting} {'message waits' if pause.waiting == 1 else 'messages wait'} for it, to be sent when you resume.",
+        f"{waiting} {'message waits' if pause.waiting == 1 else 'messages wait'}, to be sent when you resume.",
     ]
     return Question(f"Resume {pause.subject}{whose}?", facts, "Resume", link(PATH))
 

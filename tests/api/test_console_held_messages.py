@@ -89,7 +89,7 @@ def test_all_that_a_search_shows_is_released_after_a_preview(tenant: Tenant, row
     preview = words(browser.get(link.replace("&amp;", "&")))
     assert "2 messages of " in preview
     assert "Nothing has been done yet." in preview
-    assert "Left out 1: it has arrived and ends as sent" in preview
+    assert "Left out 1: it shows a sign of arrival and is not sent again" in preview
     assert ("Release 1 of 2 messages" in preview, "Drop 2 messages as sent" in preview) == (True, True)
     path = ask(browser, tenant, "release", "was=queued")
     assert "Release 2 messages" in words(browser.get(path))
@@ -97,7 +97,7 @@ def test_all_that_a_search_shows_is_released_after_a_preview(tenant: Tenant, row
     run_due(tenant.services, time_slice=60)
     done = words(browser.get(path))
     assert "Released 1" in done
-    assert "Left out 1: it has arrived and ends as sent" in done
+    assert "Left out 1: it shows a sign of arrival and is not sent again" in done
     assert rows.states([sent, arrived, other]) == ["queued", "delivered", "held"]
     assert rows.steps(sent)[-1] == ("requeued", "released by an operator after a restore")
     assert f'href="{PATH}?was=queued&amp;account={tenant.id}"' in browser.get(path).text

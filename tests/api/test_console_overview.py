@@ -68,8 +68,8 @@ def test_it_says_what_is_wrong(tenant: Tenant) -> None:
         transaction.add(entry)
     page = words(signed_in(tenant, "report").get(HOME))
     assert "3 things need attention. The oldest message has been due for 5 min" in page
-    assert "Sends from unverified.example are refused, because its DNS records were not found." in page
-    assert re.search(r"The webhook at hooks\.example has been failing since \S+ \S+ UTC ?, in 3 attempts\.", page)
+    assert "Sends from unverified.example are refused, because it is not verified." in page
+    assert re.search(r"The webhook at hooks\.example has been failing since \S+ \S+ UTC ?\. Failed attempts: 3\.", page)
     assert "Messages are waiting. The oldest has been waiting for 5 min" in page
     assert "secret-path" not in page
     assert "domains verify" not in page, "a tenant has no command line"
@@ -92,7 +92,7 @@ def test_a_relay_that_refuses_everything_needs_attention(tenant: Tenant) -> None
     browser = signed_in(tenant)
     page = browser.get(HOME)
     assert f"The transport default has refused all messages of {tenant.name} since" in words(page)
-    assert "with: 554 5.7.1 Relay access denied; its messages wait" in words(page)
+    assert "with: 554 5.7.1 Relay access denied. Its messages wait" in words(page)
     assert "sends retry" not in words(page), "a tenant has no command line"
     (path,) = re.findall(r'href="(/console/messages\?state=bounced&amp;transport[^"]*)"', page.text)
     messages = browser.get(html.unescape(path)).text
@@ -173,7 +173,7 @@ def test_what_matters_most_comes_first(tenant: Tenant) -> None:
 def test_the_installation_names_whose_webhook_fails_and_leads_there(tenant: Tenant) -> None:
     webhook_id = add_webhook(tenant, "https://hooks.example/secret-path", failures=2)
     page = operator(tenant.app).get(HOME).text
-    words_of_it = f"The webhook of {tenant.name} at hooks.example has been failing, in 2 attempts."
+    words_of_it = f"The webhook of {tenant.name} at hooks.example has been failing. Failed attempts: 2."
     assert words_of_it in needs_attention(page)
     assert f'<a href="/console/webhooks/{webhook_id}?account={tenant.id}">Show the webhook</a>' in page
 
@@ -223,7 +223,7 @@ def test_an_operator_sees_the_installation_and_every_account(app: Flask, tenant:
 def test_an_operator_sees_the_queue_and_the_processes(app: Flask, tenant: Tenant) -> None:
     browser = operator(app)
     pages = [words(browser.get(HOME)) for _ in range(3)]
-    assert "Processes Role Alive Silent api" in pages[-1]
+    assert "Processes Role Live Silent api" in pages[-1]
     assert "No process with the role sends is alive: no message leaves." in pages[-1]
     assert "What to do: see TmsProcessMissing on the Alerts page" in pages[-1]
 

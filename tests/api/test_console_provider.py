@@ -485,7 +485,7 @@ def test_a_person_with_several_roles_has_one_at_a_time_and_chooses(
     browser = house.signed_in("fay")
     roles = words(browser.get("/console/roles"))
     names = sorted([tenant.name, other_tenant.name])
-    assert f"Manager of {names[0]} , as now Manager of {names[1]} Reader of all accounts" in roles
+    assert f"Manager of {names[0]} (current) Switch to manager of {names[1]} Switch to reader of all accounts" in roles
     (before,) = open_sessions(house, "fay")
     cookie = browser.client.get_cookie("tms_console", "localhost", "/")
     other = tenant if before.account_id == other_tenant.id else other_tenant
@@ -524,7 +524,7 @@ def test_a_role_that_a_person_does_not_have_cannot_be_chosen(house: Staff, role:
 def test_who_has_signed_in_with_a_key_has_no_roles_to_choose(tenant: Tenant) -> None:
     browser = Browser(tenant.app).sign_in(tenant.tokens["standard"])
     page = browser.get("/console/roles")
-    assert (page.status_code, "Only people who sign in with a provider choose among roles." in words(page)) == (
+    assert (page.status_code, "You can choose a role only if you signed in with a provider." in words(page)) == (
         200,
         True,
     )

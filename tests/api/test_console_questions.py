@@ -46,7 +46,7 @@ QUESTIONS = {
     ),
     "/keys/<key_id>/rotate": (
         r"Rotate the key [\w-]+ now\? It has not been used\. A use in the last minute may not be recorded yet\. "
-        r"Requests with its secret are refused at once, until they have the new one, which is shown next\. Go back "
+        r"Requests with the old token are refused at once\. The next page shows the new token\. Go back "
         r"Rotate key"
     ),
     "/lists/<list_id>/contacts/<contact_id>/delete": (
@@ -73,7 +73,7 @@ QUESTIONS = {
         r"Unblock \S+@example\.com\? New messages are sent to it\. .* Go back Unblock address"
     ),
     "/queues/pauses/<pause_id>/end": (
-        rf"Resume mail to \S+\.example\? It has been paused since {TIME} by somebody\. 0 messages wait for it, to be "
+        rf"Resume mail to \S+\.example\? It has been paused since {TIME} by somebody\. 0 messages wait, to be "
         r"sent when you resume\. Go back Resume"
     ),
     "/senders/<sender_id>/delete": (
@@ -232,7 +232,7 @@ def acts_of(estate: Estate, noun: str) -> list[str]:
     ("held", "said"),
     [
         ("send", "1 run is held. Their next steps are carried out now. They may send messages."),
-        ("skip", "1 run is held. Their next messages, changes and calls are skipped. They are not made up for."),
+        ("skip", "1 run is held. Their next messages, changes and calls are skipped. They are not carried out later."),
         ("shift", None),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_key_is_shown_once_rotated_and_revoked(watched: WatchedPage) -> None:
     expect(row).to_contain_text("valid")
     assert first not in page.content()
 
-    row.get_by_label("End the old secret").select_option("0")
+    row.get_by_label("End the old token").select_option("0")
     row.get_by_role("button", name="Rotate shop").click()
     page.get_by_role("button", name="Rotate key").click()
     second = page.get_by_role("main").locator("code").inner_text()

@@ -222,7 +222,7 @@ def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: Wat
     expect(frame.get_by_role("heading")).to_have_text("Hi Ann")
     page.get_by_label("Phone width").check()
     expect(page.locator("iframe")).to_have_css("width", "376px")
-    page.get_by_label("Dark scheme").check()
+    page.get_by_label("Dark mode").check()
     expect(page.locator("iframe")).to_have_css("color-scheme", "dark")
     page.get_by_role("button", name="Save").click()
     page.get_by_label("List, by name or id").fill("1")

@@ -108,7 +108,7 @@ def test_it_says_what_is_left_to_wait_for(cli: Cli, sends: SendsApi) -> None:
         entry.state, entry.worker, entry.lease_time = "sending", "another:1:x", entry.due_time.replace(year=2100)
     result = cli.run("contacts", "forget", email, "--yes", "--no-compact", "--wait", "0")
     assert result.exit_code == 1
-    assert f"still being handed over: {row.uuid}; repeat the command" in result.stdout
+    assert f"still being sent: {row.uuid}; repeat the command" in result.stdout
 
 
 def test_a_person_is_handed_out_as_one_object(cli: Cli, sends: SendsApi) -> None:

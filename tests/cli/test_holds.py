@@ -121,9 +121,11 @@ def test_the_question_before_a_release_says_what_has_arrived(tenant: Tenant, row
     tenant.add(RecipientStep, recipient_id=arrived, time=now(), step="opened")
     release = ("holds", "release", "messages", "--account", tenant.name)
     said = bare.text(*release, "--dry-run")
-    assert said == "2 of 3 messages would be released\n1 left out: it has arrived and ends as sent\n"
+    assert said == "2 of 3 messages would be released\n1 left out: it shows a sign of arrival and is not sent again\n"
     result = bare.run(*release, input="n\n")
-    assert "1 left out: it has arrived and ends as sent\nRelease 2 of 3 messages? [y/N]" in result.stderr
+    assert (
+        "1 left out: it shows a sign of arrival and is not sent again\nRelease 2 of 3 messages? [y/N]" in result.stderr
+    )
     assert bare.json(*release, "--yes") == {"released": 2, "arrived": 1}
     assert bare.json(*release, "--yes") == {"released": 0, "arrived": 0}
     assert bare.acts("--account", tenant.name, "object=recipient") == [("recipient.released", "holds release messages")]

@@ -72,7 +72,7 @@ def test_status_says_it_with_the_answer_and_with_the_commands(bare: Cli, rows: R
     bounce(rows, "eve@b.example", 7, "other")
     line = line_about(tenant, bare.text("status"))
     begin = re.escape(f"! the transport default has refused all messages of {tenant.name} since ")
-    assert re.match(rf"{begin}\S+Z, with: {REPLY}; its messages wait, no address is blocked, ", line), line
+    assert re.match(rf"{begin}\S+Z, with: {REPLY}\. Its messages wait, no address is blocked, ", line), line
     assert "2 messages bounced before this was noticed" in line
     assert "(TmsRelayRefuses)" in line
     listing, retrying = commands_in(line)

@@ -81,7 +81,7 @@ def walk(service: LaunchedService, relay: MailServer) -> None:
     wait_until(lambda: is_noticed(service), "it is noticed")
     (line,) = (text for text in flask(service, "status").splitlines() if text.startswith("! "))
     assert line.startswith("! the transport default has refused all messages of Acme since "), line
-    assert f", with: {REPLY}; its messages wait, no address is blocked" in line
+    assert f", with: {REPLY}. Its messages wait, no address is blocked" in line
     listing, retrying = (shlex.split(command)[3:] for command in re.findall(r"`(flask [^`]+)`", line))
     assert len(re.findall(r"554 5\.7\.1", flask(service, *listing))) == 2
     relay.always.clear()

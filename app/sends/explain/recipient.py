@@ -201,7 +201,7 @@ def _held_finding(recipient: Recipient, entry: QueueEntry) -> Finding:
     text = (
         f"It is held, because it comes from a restored backup. There it was {entry.held_state}, due at "
         f"{at(entry.due_time)}. It may have been sent after the backup was made, so it is not sent automatically.\n"
-        "Release it, or end it as sent or as failed:"
+        "Release it, or drop it as sent or as failed:"
     )
     message_option = ("messages", "--uuid", recipient.uuid)
     drops = [("holds", "drop", *message_option, "--as", outcome) for outcome in ("sent", "failed")]

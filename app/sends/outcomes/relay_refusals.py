@@ -242,8 +242,8 @@ class ShownRefusal(NamedTuple):
             said = f"the transport {self.transport} refused all messages of {self.account} from {since} to "
             return f"{said}{timestamp(self.ended_time)}: {self._bounced(commands)}"
         said = f"the transport {self.transport} has refused all messages of {self.account} since {since}"
-        waiting = f"its messages wait, no address is blocked, and the next attempt is at {timestamp(self.until_time)}"
-        return f"{said}, with: {self.reply}; {waiting}{f'; {self._bounced(commands)}' if self.bounced else ''}"
+        waiting = f"Its messages wait, no address is blocked, and the next attempt is at {timestamp(self.until_time)}"
+        return f"{said}, with: {self.reply}. {waiting}{f'. {self._bounced(commands)}' if self.bounced else ''}"
 
     def _bounced(self, commands: bool) -> str:
         number = "1 message" if self.bounced == 1 else f"{self.bounced} messages"

@@ -130,7 +130,7 @@ def test_a_schema_on_which_this_code_works_is_none(state: str) -> None:
 
 def test_what_only_this_host_knows_is_found() -> None:
     on_host = HostState({"relay": 2, "other": 0}, journal_bytes=250_000_000)
-    set_aside = "transport relay: 2 workers of this host could not hand over messages and switched to others"
+    set_aside = "transport relay: 2 workers of this host could not send over it and switched to others"
     journals = "the journals of this host have 250 MB: results are not written to the database"
     assert findings(idle(), redis_up=True, on_host=on_host) == [
         Finding("TmsTransportSetAside", set_aside),
