@@ -131,13 +131,14 @@ _SCHEMA = {
     ),
     "too_short": Help(
         "A text has fewer characters, or an array fewer elements, than needed.",
-        "Only extensions of this installation have such attributes in the API. In a command, it is a signing "
-        "secret that is too short.",
+        "A signing secret of a webhook with fewer than 32 characters. Extensions of this installation may have other "
+        "such attributes.",
         "Give at least as much as the `developer_message` says.",
     ),
     "invalid_range": Help(
         "A number or a duration lies outside of the two bounds that the attribute has.",
-        "A duration below a minute or above the longest one in the definition of an automation.",
+        "A `send_at` more than 90 days ahead, or a duration below a minute or above the longest one in the definition "
+        "of an automation.",
         "Give a number from the lower to the upper bound in the `developer_message`. Both bounds are allowed.",
     ),
     "invalid_string": Help(
@@ -159,7 +160,7 @@ _SCHEMA = {
         "Send the digits alone, such as `12`. `GET /v1/lists` and the other collections show the ids.",
     ),
     "invalid_number": Help(
-        "The list field has the type Number or Currency, and the value is not a number.",
+        "The attribute, or the list field of the type Number or Currency, takes a number, and the value is none.",
         'A number in quotation marks, with a currency sign, or with a comma ("1,50").',
         "Send a JSON number with a point, such as `1.5`, or `null` to clear the field.",
     ),
@@ -196,14 +197,17 @@ _SCHEMA = {
         "Find the id in its collection: `GET /v1/lists`, `GET /v1/messages` or `GET /v1/transactional-groups`.",
     ),
     "invalid_url": Help(
-        "The list field has the type Website Address / URL, and the value is not a web address.",
+        "The attribute, or the list field of the type Website Address / URL, takes a web address, and the value is "
+        "none.",
         "An address without `https://`, with spaces, or of another scheme such as mailto.",
         "Send it in full, such as `https://acme.example/shop`, or `null` to clear the field.",
     ),
     "invalid_iso_date_time": Help(
-        "A value of a Date Picker field is not written as the API reads dates and times.",
-        "The form of a country, such as 31/01/2026, or a zone at the end, which these fields do not have.",
-        "Write `2026-01-31` or `2026-01-31T10:00:00`.",
+        "The value is not written as the API reads dates and times.",
+        "The form of a country, such as 31/01/2026; a zone at the end for a Date Picker field, which has none; or no "
+        "zone in `send_at` or `expiry_time`, which need one.",
+        "Write `2026-01-31` or `2026-01-31T10:00:00` for a field of a list, and a time with its zone, such as "
+        "`2026-01-31T10:00:00+1000`, for the others.",
     ),
     "invalid_iso_date": Help(
         "A value of a Date of Birth field is not written as the API reads dates.",
@@ -330,9 +334,9 @@ _CONTACTS = {
         "false.",
     ),
     "filter_id_required": Help(
-        "A request to delete contacts of a list has to name them, so that no mistake deletes all of them.",
-        "DELETE on the path of the collection without `id`, often because an id was empty.",
-        "Name the contacts, as in `?id=12` or `?id:in=12,13`, up to 1,000 of them.",
+        "A DELETE on the path of a collection has to say what to delete, so that no mistake deletes everything.",
+        "Contacts of a list without `id`, or suppressions without an address, often because the value was empty.",
+        "Name the contacts, as in `?id=12` or `?id:in=12,13`, up to 1,000 of them; or the suppressed address.",
     ),
 }
 

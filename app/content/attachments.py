@@ -23,7 +23,7 @@ def media_type(mime_type: str) -> str | None:
 
 def plain_type(mime_type: str) -> str | None:
     """The type as a mail has it: `type/subtype`, and of its parameters only the charset
-    (docs/personalisation.md#attachment-rules). Others could contradict the service, such as a `name` that is not the
+    (docs/sending.md#attachments). Others could contradict the service, such as a `name` that is not the
     attachment's. None as in `media_type`."""
     match = _media_type(mime_type)
     if match is None:
