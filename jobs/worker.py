@@ -1,7 +1,7 @@
 """The worker process: waits for wake-ups and runs the jobs of its queues, one at a time, in its own process.
 
     python -m jobs.worker sends                  # one of SEND_WORKERS
-    python -m jobs.worker webhooks maintenance   # one per installation
+    python -m jobs.worker webhooks maintenance   # one or more
     python -m jobs.worker automations            # the same
 
 It does not fork per job, so that database, Redis and mail connections stay open. While Redis does not answer, it looks

@@ -57,6 +57,7 @@ EXAMPLES = {
     "GEOIP_DATABASE": "/var/lib/GeoIP/GeoLite2-Country.mmdb",
     "TRACES_URL": "http://127.0.0.1:4318/v1/traces",
     "LOG_FORMAT": "json",
+    "LOG_FILE": "/var/lib/tms/service.log",
 }
 """For settings whose default is computed, or is no value that one could write."""
 WIDTH = 118

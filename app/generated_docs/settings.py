@@ -16,13 +16,12 @@ An empty variable counts as not set; an invalid value is reported in one line, w
 the start of each process and by each command, with the setting that is nearest to it; each process also logs which
 database and transports it uses, without users, passwords and options.
 
-A setting that may contain a secret, marked with †, can stand in a file instead, which the variable with `_FILE` at its
-end names: `SECRET_KEY_FILE=/run/secrets/secret_key`. `deploy/environment.example` is this table
-as a file to fill in.
+A setting marked with † may contain a secret. It can stand in a file instead, which the variable with `_FILE` at its end
+names: `SECRET_KEY_FILE=/run/secrets/secret_key`. `deploy/environment.example` is this table as a file to fill in.
 
-A retention is a number of hours, days or weeks, such as `12h`, `7d` or `4w`, or `off`. `RETENTION_DAYS` and
-`IDEMPOTENCY_HOURS`, numbers without a unit, are still read where their successors are not set: `RETAIN_LOGS` and
-`RETAIN_CAPTURED`, and `RETAIN_IDEMPOTENCY`.
+A retention is a number of hours, days or weeks, such as `12h`, `7d` or `4w`, or `off`. Two former settings, numbers
+without a unit, are still read: `RETENTION_DAYS` where `RETAIN_LOGS` or `RETAIN_CAPTURED` is not set, and
+`IDEMPOTENCY_HOURS` where `RETAIN_IDEMPOTENCY` is not set.
 
 This page is generated from `app/settings.py` by `make docs`.
 
