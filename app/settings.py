@@ -629,7 +629,7 @@ class Settings:
     )
     retry_period: int = _setting(86400, "seconds for which a deferred message is retried", parse_whole(1))
     uncertain_wait: float = _setting(
-        900.0, "seconds for which a mail is `uncertain` before it is sent again", parse_seconds
+        900.0, "seconds for which a mail is `uncertain` before it is sent again, at least", parse_seconds
     )
     max_groups: int = _setting(10_000, "transactional groups that an account may have", parse_whole(1))
     max_automations: int = _setting(100, "automations that an account may have", parse_whole(1))

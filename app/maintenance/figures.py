@@ -35,6 +35,7 @@ from app.db.models import (
     Event,
     QueueEntry,
     Recipient,
+    RecipientStep,
     RelayRefusal,
     RunningProcess,
     Webhook,
@@ -52,6 +53,7 @@ from app.infrastructure.metrics import account_class
 from app.infrastructure.redis_client import JOBS
 from app.recipients.conditions import IS_READY, IS_SENDING, entry_in_state
 from app.recipients.states import RecipientState
+from app.recipients.timeline import TimelineStep
 from app.retention.periods import Stage, overdue, periods, purged_by_sends
 from app.sends.outcomes.attempt_result import journal_sizes
 from app.sends.outcomes.relay_refusals import IS_NOTICED
@@ -117,7 +119,7 @@ def read_figures(
     if schema.state not in FITTING_STATES:
         return schema_figures
     return {
-        **_queue(session, moment, begin, timedelta(seconds=settings.uncertain_wait)),
+        **_queue(session, moment, begin),
         **_refused(session),
         **_webhooks(session, moment),
         **_runs(session, moment),
@@ -135,11 +137,11 @@ def families(figures: Figures) -> Iterator[Family]:
             yield gauge_family(name, definition.documentation, definition.labels, values)
 
 
-def _queue(session: Session, moment: datetime, begin: QueueBegin, uncertain_wait: timedelta) -> Figures:
+def _queue(session: Session, moment: datetime, begin: QueueBegin) -> Figures:
     """One statement, which reads the entries of each state by their partial index."""
     columns = union_all(*_entries(moment, begin)).subquery()
     account_columns = columns.c.account_id, columns.c.type, columns.c.state
-    counted = select(*account_columns, func.count().label("entries"), func.min(columns.c.due_time).label("oldest"))
+    counted = select(*account_columns, func.count().label("entries"), func.min(columns.c.since).label("oldest"))
     totals = counted.group_by(*account_columns).subquery()
     is_test = Account.test_of.is_not(None).label("is_test")
     rows = session.execute(
@@ -149,18 +151,18 @@ def _queue(session: Session, moment: datetime, begin: QueueBegin, uncertain_wait
     )
     entries: dict[Labels, float] = dict.fromkeys(product(("live", "test"), TYPES, STATES), 0.0)
     oldest: dict[Labels, float] = {key: 0.0 for key in entries if key[2] not in STATES_WITHOUT_AGE}
-    for test, type_, state, number, due_time in rows:
+    for test, type_, state, number, since in rows:
         key = account_class(is_test=bool(test)), str(type_), state
         entries[key] = float(number)
         if state not in STATES_WITHOUT_AGE:
-            since = due_time - uncertain_wait if state == RecipientState.UNCERTAIN else due_time
             oldest[key] = _seconds(moment - since)
     return {"tms_queue_entries": entries, "tms_queue_oldest_seconds": oldest}
 
 
 def _entries(moment: datetime, begin: QueueBegin) -> Iterator[Select[Any]]:
-    """Account, type, state and due time, each by the index on the columns of the order: PostgreSQL considers all
-    indexes equal after it has analyzed the table while it was empty, and reads in that order only by one of them."""
+    """Account, type, state and since when it waits, each by the index on the columns of the order: PostgreSQL considers
+    all indexes equal after it has analyzed the table while it was empty, and reads in that order only by one of
+    them."""
     entry = QueueEntry
     ready = and_(IS_READY, entry.ready_time >= begin.ready)
     leased = and_(IS_SENDING, entry.lease_time >= begin.lease)
@@ -172,14 +174,26 @@ def _entries(moment: datetime, begin: QueueBegin) -> Iterator[Select[Any]]:
         (RecipientState.PAUSED, entry.pause_id, entry.recipient_id),
     )
     for state, *order in others:
-        yield _ordered(entry_in_state(state), literal(state.value), *order)
+        since = _FIRST_UNCERTAIN if state is RecipientState.UNCERTAIN else entry.due_time
+        yield _ordered(entry_in_state(state), literal(state.value), *order, since=since)
 
 
-def _ordered(condition: ColumnElement[bool], state: ColumnElement[str], *order: Any) -> Select[Any]:
+_FIRST_UNCERTAIN = func.coalesce(
+    select(func.min(RecipientStep.time))
+    .where(RecipientStep.recipient_id == QueueEntry.recipient_id, RecipientStep.step == TimelineStep.UNCERTAIN)
+    .scalar_subquery(),
+    QueueEntry.due_time,
+)
+"""The first attempt without an answer, since with each further one the wait begins anew."""
+
+
+def _ordered(
+    condition: ColumnElement[bool], state: ColumnElement[str], *order: Any, since: Any = QueueEntry.due_time
+) -> Select[Any]:
     """The type of an entry of the release before is that of its recipient."""
     recipient_type = select(Recipient.type).where(Recipient.id == QueueEntry.recipient_id).scalar_subquery()
     type_ = func.coalesce(QueueEntry.type, recipient_type).label("type")
-    columns = QueueEntry.account_id, type_, state.label("state"), QueueEntry.due_time
+    columns = QueueEntry.account_id, type_, state.label("state"), since.label("since")
     return select(select(*columns).where(condition).order_by(*order).subquery())
 
 

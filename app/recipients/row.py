@@ -112,11 +112,13 @@ def step_row(
     }
 
 
+BEGIN_TIME = func.coalesce(Send.send_at, Recipient.creation_time)
+"""When the retry period of a recipient begins."""
 _SEND_COLUMNS = {"group_name", "request_id", "from_address", "automation_id", "step_id"}
 _COMPUTED_COLUMNS: dict[str, Any] = {
     "state": CURRENT_STATE,
     "attempts": CURRENT_ATTEMPTS,
-    "begin_time": func.coalesce(Send.send_at, Recipient.creation_time),
+    "begin_time": BEGIN_TIME,
 }
 _COLUMNS: dict[str, Any] = {
     name: _COMPUTED_COLUMNS[name]

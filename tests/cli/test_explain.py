@@ -11,6 +11,7 @@ import pytest
 
 from app.clock import now, this_second, timestamp
 from app.db.models import Account, BlockedAddress, Domain, DomainBackoff, RecipientStep, table_of
+from app.sends.outcomes.recovery import UNANSWERED, resolve_uncertain
 from tests.cli.conftest import Cli
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, new_email, new_mobile
@@ -142,7 +143,20 @@ def test_an_uncertain_message_says_when_it_is_decided(bare: Cli, rows: Rows, ten
     due = this_second() + timedelta(minutes=9)
     rows.change([recipient_id], state="uncertain", due_time=due)
     explained = bare.json("sends", "explain", uuid)
-    assert f"If there is no sign of arrival by {timestamp(due)}" in texts(explained)
+    assert f"If there is no sign of arrival by {timestamp(due)}, it is sent again" in texts(explained)
+    assert commands(explained) == [["sends", "retry", uuid]]
+    rows.change([recipient_id], creation_time=now() - timedelta(days=1))
+    explained = bare.json("sends", "explain", uuid)
+    assert f"If there is no sign of arrival by {timestamp(due)}, it bounces" in texts(explained)
+
+
+def test_a_message_that_bounced_without_an_answer_may_have_arrived(bare: Cli, rows: Rows, tenant: Tenant) -> None:
+    recipient_id, uuid = message_to(rows, tenant, new_email())
+    rows.change([recipient_id], state="uncertain", due_time=now(), attempts=1, creation_time=now() - timedelta(days=2))
+    resolve_uncertain(tenant.services)
+    explained = bare.json("sends", "explain", uuid)
+    assert f": {UNANSWERED.reply} (4.4.7)" in texts(explained)
+    assert "If the log of the relay shows that the relay never got it, retry it now:" in texts(explained)
     assert commands(explained) == [["sends", "retry", uuid]]
 
 

@@ -98,8 +98,8 @@ def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
         since = moment - timedelta(days=years * 365)
         rows.add_send(["a@example.com"], due_in=-years * 365 * 86_400.0 - 60, accepted=moment)
         rows.change(rows.add_send(["b@example.com"]), state="sending", worker="one", lease_time=moment, due_time=since)
-        ends = since + timedelta(seconds=settings.uncertain_wait - 5)
-        rows.change(rows.add_send(["c@example.com"]), state="uncertain", due_time=ends)
+        rows.change(unsure := rows.add_send(["c@example.com"]), state="uncertain", due_time=moment)
+        rows.add(RecipientStep, recipient_id=unsure[0], time=since - timedelta(seconds=5), step="uncertain")
         payload = orjson.dumps(contact_event("created", contact_id=1, list_id=1, moment=since)).decode()
         rows.add(Event, webhook_id=webhook, payload=payload)
     with tenant.services.database.write() as transaction:

@@ -448,7 +448,7 @@ CASES: dict[str, Case] = {
     RecipientState.QUEUED: Case(in_state("queued"), "Check that workers are running", named=1),
     RecipientState.SENDING: Case(dead_sender, "has not reported a result", named=1),
     RecipientState.UNCERTAIN: Case(in_state("uncertain", attempts=1), "retry it now", named=1),
-    RecipientState.HELD: Case(in_state("held", held_state="queued"), "Release it, or end it", named=1),
+    RecipientState.HELD: Case(in_state("held", held_state="queued"), "Release it, or drop it", named=1),
     RecipientState.SCHEDULED: Case(in_state("scheduled"), "It is scheduled for", named=0),
     RecipientState.PAUSED: Case(
         after(lambda walk, _: walk.cli.text("sends", "pause")), "It is paused. It was due", named=1

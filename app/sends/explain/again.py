@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from app.db.models import Recipient
 from app.recipients.states import FailReason, RecipientState
 from app.sends.explain.waits import Finding
+from app.sends.outcomes.recovery import UNANSWERED
 from app.sends.outcomes.requeue import RETRYABLE, RefusalReason, would_refuse
 from app.sends.recompose import NotComposable, load_again, recompose
 from app.settings import Settings
@@ -33,12 +34,17 @@ def sending_again(
         yield Finding(f"It cannot be retried: {refusal.detail}{further}.")
     elif why := _unsendable(session, settings, recipient):
         yield Finding(f"A retry would fail again: {why}. Fix this first, or {NEW_SEND}.")
-    elif state is RecipientState.UNCERTAIN:
+    elif state is RecipientState.UNCERTAIN or (_is_unanswered(recipient) and not is_hindered):
         text = "If the log of the relay shows that the relay never got it, retry it now:"
         yield Finding(text, [("sends", "retry", recipient.uuid)])
     else:
         when = "After you have fixed this, retry" if is_hindered else "Nothing blocks it now. Retry"
         yield Finding(f"{when} it:", [("sends", "retry", recipient.uuid)])
+
+
+def _is_unanswered(recipient: Recipient) -> bool:
+    """Whether the message has bounced although it may have arrived."""
+    return (recipient.reason or "").startswith(UNANSWERED.reply)
 
 
 def _unsendable(session: Session, settings: Settings, recipient: Recipient) -> str | None:

@@ -131,7 +131,7 @@ def _fate(
         case RecipientState.SENDING if entry is not None:
             yield _sending(entry)
         case RecipientState.UNCERTAIN if entry is not None:
-            yield _uncertain(entry)
+            yield _uncertain(entry, end)
         case RecipientState.HELD if entry is not None:
             yield _held_finding(recipient, entry)
         case RecipientState.PAUSED if entry is not None:
@@ -190,10 +190,12 @@ def _sending(entry: QueueEntry) -> Finding:
     return Finding(f"A worker is sending it now. If the worker has died, it is queued again at {until}.")
 
 
-def _uncertain(entry: QueueEntry) -> Finding:
+def _uncertain(entry: QueueEntry, end: datetime) -> Finding:
+    is_last = max(entry.due_time, now()) >= end
+    then = "it bounces, because the retry period is over" if is_last else "it is sent again with the same Message-ID"
     return Finding(
         f"It may have arrived: the connection was lost before the relay answered. If there is no sign of arrival by "
-        f"{at(entry.due_time)}, it is sent again with the same Message-ID."
+        f"{at(entry.due_time)}, {then}."
     )
 
 

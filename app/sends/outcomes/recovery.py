@@ -18,10 +18,10 @@ from app.clock import now
 from app.db.database import Transaction
 from app.db.due import FULL_SHARE, FullLooks
 from app.db.expressions import between_ids, in_json
-from app.db.models import QueueEntry, Recipient, RecipientStep
+from app.db.models import QueueEntry, Recipient, RecipientStep, Send
 from app.infrastructure.metrics import LEASES_RECOVERED
 from app.recipients.conditions import CURRENT_ADDRESS, IS_OF_TEST_ACCOUNT, IS_SENDING, entry_in_state
-from app.recipients.row import add_steps, step_row, update_queue_entries
+from app.recipients.row import BEGIN_TIME, add_steps, step_row, update_queue_entries
 from app.recipients.states import RecipientState
 from app.recipients.timeline import SIGNS_OF_ARRIVAL, TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult, FoundJournal, journal_folder, scan_journals
@@ -190,12 +190,23 @@ def _requeue_batch(
 
 IS_UNCERTAIN = entry_in_state(RecipientState.UNCERTAIN)
 RESOLVER = "resolving uncertain messages"
-"""The worker of an entry while the arrival is written."""
+"""The worker of an entry while the outcome is written."""
+_LAST_TRANSPORT = (
+    select(RecipientStep.transport)
+    .where(RecipientStep.recipient_id == Recipient.id, RecipientStep.step == TimelineStep.UNCERTAIN)
+    .order_by(RecipientStep.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
 DUE_COLUMNS: tuple[Any, ...] = (
-    *(Recipient.id, Recipient.account_id, QueueEntry.attempts),
-    *(CURRENT_ADDRESS.label("address"), IS_OF_TEST_ACCOUNT.label("is_test")),
+    *(Recipient.id, Recipient.account_id, QueueEntry.attempts, BEGIN_TIME.label("begin_time")),
+    *(CURRENT_ADDRESS.label("address"), IS_OF_TEST_ACCOUNT.label("is_test"), _LAST_TRANSPORT.label("transport")),
 )
 NO_ARRIVAL_DETAIL = "no sign that it arrived; sent again with its Message-ID"
+UNANSWERED = DeliveryResult.deferred(
+    "no answer and no sign of arrival by the end of the retry period; it may still have arrived", "4.4.7"
+)
+"""What ends a message that may have arrived, once its retry period is over: it cannot be sent again and again."""
 
 
 def has_uncertain_due(session: Session) -> bool:
@@ -211,10 +222,11 @@ def resolve_uncertain(services: Services) -> None:
         with services.database.write() as transaction:
             rows = _due_rows(transaction)
             signs = signs_of_arrival(transaction, [row.id for row in rows])
-            _write_arrived(transaction, services, [row for row in rows if row.id in signs], signs)
-            _requeue(transaction, [row for row in rows if row.id not in signs])
+            ended = _write_ends(transaction, services, rows, signs)
+            _requeue(transaction, [row for row in rows if row.id not in ended])
         if rows:
-            logger.warning("resolved uncertain messages", extra={"recipients": len(rows), "arrived": len(signs)})
+            numbers = {"recipients": len(rows), "arrived": len(signs), "given_up": len(ended) - len(signs)}
+            logger.warning("resolved uncertain messages", extra=numbers)
         has_more = len(rows) == BATCH_SIZE
 
 
@@ -223,6 +235,7 @@ def _due_rows(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
     statement = (
         select(*DUE_COLUMNS)
         .join(QueueEntry, QueueEntry.recipient_id == Recipient.id)
+        .join(Send, Send.id == Recipient.send_id)
         .where(IS_UNCERTAIN, QueueEntry.due_time <= now())
         .order_by(QueueEntry.due_time)
         .limit(BATCH_SIZE)
@@ -243,14 +256,23 @@ def signs_of_arrival(session: Session, ids: Collection[int]) -> dict[int, str]:
     }
 
 
-def _write_arrived(
+def _write_ends(
     transaction: Transaction, services: Services, rows: Sequence[Row[*tuple[Any, ...]]], signs: dict[int, str]
-) -> None:
-    accepted = {row.id: DeliveryResult.accepted(f"no answer, but it has arrived: {signs[row.id]}") for row in rows}
+) -> Collection[int]:
+    """Ends the messages that have arrived, and those whose retry period is over; returns their ids."""
+    rules, moment = RetryRules.of(services.settings), now()
+    answers = {row.id: UNANSWERED for row in rows if moment >= rules.end(row.begin_time)}
+    for recipient_id, sign in signs.items():
+        answers[recipient_id] = DeliveryResult.accepted(f"no answer, but it has arrived: {sign}")
     results = [
-        AttemptResult(row.id, row.attempts, row.address, now(), accepted[row.id], is_test=row.is_test) for row in rows
+        AttemptResult(
+            *(row.id, row.attempts, row.address, moment, answers[row.id]), transport=row.transport, is_test=row.is_test
+        )
+        for row in rows
+        if row.id in answers
     ]
-    settle(transaction, RESOLVER, results, RetryRules.of(services.settings))
+    settle(transaction, RESOLVER, results, rules)
+    return answers.keys()
 
 
 def _requeue(transaction: Transaction, rows: Sequence[Row[*tuple[Any, ...]]]) -> None:

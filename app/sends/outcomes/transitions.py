@@ -188,7 +188,7 @@ class Transition(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RetryRules:
     """When a deferred message is attempted again: `first_delay` and `period` in seconds. `uncertain_wait` is how long
-    one that may have arrived is left alone."""
+    one that may have arrived is left alone at least."""
 
     first_delay: float
     period: float
@@ -205,11 +205,21 @@ class RetryRules:
 
         The last attempt falls on the end of the period, however long the delays have grown by then.
         """
-        end = recipient.begin_time + timedelta(seconds=self.period)
+        end = self.end(recipient.begin_time)
         if moment >= end or retry_in == math.inf:
             return None
         delay = self.delay(recipient.attempts) if retry_in is None else retry_in
         return min(moment + timedelta(seconds=delay), end)
+
+    def end(self, begin_time: datetime) -> datetime:
+        """When the retry period ends that began then."""
+        return begin_time + timedelta(seconds=self.period)
+
+    def end_of_doubt(self, recipient: RecipientRow, moment: datetime) -> datetime:
+        """Until when a message that may have arrived is left alone: until its next attempt, and for `uncertain_wait` at
+        least."""
+        earliest = moment + timedelta(seconds=self.uncertain_wait)
+        return max(self.next_attempt(recipient, moment) or earliest, earliest)
 
     def delay(self, attempts: int) -> float:
         """Seconds after attempt number `attempts`: the first delay, then doubling up to an hour.
@@ -265,14 +275,15 @@ def _refused(recipient: RecipientRow, attempt_result: AttemptResult, result: Del
 def _uncertain(
     recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult, rules: RetryRules
 ) -> Transition:
-    """An uncertain attempt is not given up before it has been resolved, not even at the end of the period."""
+    """An uncertain attempt is not given up before it has been resolved, not even at the end of the period
+    (app/sends/outcomes/recovery.py)."""
     return Transition(
         recipient,
         attempt_result,
         state=RecipientState.UNCERTAIN,
         step=TimelineStep.UNCERTAIN,
         detail=result.reply,
-        due_time=attempt_result.moment + timedelta(seconds=rules.uncertain_wait),
+        due_time=rules.end_of_doubt(recipient, attempt_result.moment),
     )
 
 

@@ -143,6 +143,20 @@ def test_what_ends_with_the_retry_period_is_a_soft_bounce(
     assert ended.event_fields["is_temporary_bounce"] is True
 
 
+@each(
+    ("attempts", "age", "seconds"),
+    [(1, 0, 900), (5, 0, 900), (7, 0, 1920), (9, 0, 3600), (9, 84_000, 2400), (9, 86_000, 900), (9, 90_000, 900)],
+)
+def test_an_uncertain_mail_is_left_alone_as_long_as_a_deferred_one(attempts: int, age: float, seconds: float) -> None:
+    """Never shorter than `uncertain_wait`, and no longer than until the end of the period."""
+    attempt = AttemptResult(1, attempts, "ann@a.example", MOMENT, DeliveryResult.uncertain("no answer", "4.4.2"))
+    waits = decide_transition(recipient(attempts, age), attempt, RetryRules(30, 86_400, uncertain_wait=900))
+    assert waits.state == "uncertain"
+    assert waits.due_time is not None
+    longest = min(seconds * 1.1, max(86_400 - age, 900))
+    assert seconds <= (waits.due_time - MOMENT).total_seconds() <= longest
+
+
 def test_what_waits_again_changes_only_its_entry() -> None:
     """Due at once if its time has come by now."""
     attempt = AttemptResult(1, 1, "ann@a.example", MOMENT, DeliveryResult.deferred("451 later"))
