@@ -135,11 +135,11 @@ class Pause(MethodView):
     @blp.describe("automations.pause", returns=AutomationWithDefinitionSchema, errors=(409, 422), is_idempotent=True)
     def post(self, automation_id: str) -> Response:
         """Pauses the automation: steps that fall due are held. A paused automation stays paused."""
-        parse_write(query_pairs(), AUTOMATION_SHAPE.resource)
         row_id = path_id(automation_id)
 
         def prepare() -> Work:
             require_in_account(row_id)
+            parse_write(query_pairs(), AUTOMATION_SHAPE.resource)
             if request.get_data(cache=True):
                 load(CodeSchema(), json_object())
 
@@ -167,11 +167,11 @@ class Resume(MethodView):
     )
     def post(self, automation_id: str) -> Response:
         """Resumes the automation; `held` says what to do with held steps. An active automation stays active."""
-        parse_write(query_pairs(), AUTOMATION_SHAPE.resource)
         row_id = path_id(automation_id)
 
         def prepare() -> Work:
             require_in_account(row_id)
+            parse_write(query_pairs(), AUTOMATION_SHAPE.resource)
             how = load(ResumptionSchema(), json_object()).get("held", "send")
 
             def work(transaction: Transaction) -> Response:
@@ -185,7 +185,7 @@ class Resume(MethodView):
 
 
 def require_in_account(automation_id: int) -> None:
-    """Raises `not_found` before the body is judged."""
+    """Raises `not_found` before the query and the body are judged."""
     with services().database.read() as session:
         require_automation(session, principal().account_id, automation_id)
 

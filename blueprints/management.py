@@ -335,11 +335,11 @@ def _carried_out(
     noun: ManagedNoun, item_id: str, schema: type[CodeSchema], action: Action, status: int = 200
 ) -> Response:
     """Carries an action out on the item of the path, and returns the item, or the row that the action has made."""
-    parse_write(query_pairs(), noun.whole.resource)
     row_id = path_id(item_id)
 
     def prepare() -> Callable[[Transaction], Response]:
         _require(noun, row_id)
+        parse_write(query_pairs(), noun.whole.resource)
         values = load(schema(), json_object() if request.get_data(cache=True) else {})
 
         def work(transaction: Transaction) -> Response:
@@ -424,7 +424,8 @@ class WebhookSecret(MethodView):
     def delete(self, webhook_id: str, secret_id: str) -> Response:
         """Removes a secret. The last one cannot be removed."""
         row_id = path_id(webhook_id)
-        _require(WEBHOOKS, row_id)
+        with services().database.read() as session:
+            webhooks.require_secret(session, find_row(session, WEBHOOKS, _manager(), row_id), secret_id)
         parse_write(query_pairs(), WEBHOOKS.whole.resource)
 
         def work(transaction: Transaction) -> Response:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import func, select
@@ -19,6 +20,7 @@ from app.events.webhooks import (
     check_again,
     choose_events,
     delete_webhook,
+    find_secret,
     new_key_id,
     new_secret,
     remove_secret,
@@ -131,10 +133,23 @@ def rotate(transaction: Transaction, manager: Manager, row: Webhook, values: Val
     return CreatedRow(row, {} if "secret" in values else {"generated_secret": {"id": key_id, "secret": secret}})
 
 
+def require_secret(session: Session, row: Webhook, key_id: str) -> None:
+    """Raises `not_found` for a secret that the webhook does not have."""
+    with _secret_in_path():
+        find_secret(session, row, key_id)
+
+
 def remove(transaction: Transaction, row: Webhook, key_id: str) -> None:
     """Removes a secret. Raises `not_found` for one that the webhook does not have, and `conflict` for the only one."""
-    try:
+    with _secret_in_path():
         remove_secret(transaction, row, key_id)
+
+
+@contextmanager
+def _secret_in_path() -> Iterator[None]:
+    """Raises `not_found` in place of `invalid_id`."""
+    try:
+        yield
     except ServiceError as error:
         if error.code != "invalid_id":
             raise

@@ -20,6 +20,7 @@ from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.cases import each
 from tests.support.client import Client, check_error, conflict, not_found
+from tests.support.specification import ENDPOINTS
 from tests.support.tenants import Tenant, add_key, new_email, new_tenant
 
 HTTPS = "https://localhost"
@@ -391,10 +392,16 @@ def test_an_id_that_is_not_of_the_account_is_not_found(api: Client, text: str) -
         not_found(api.get("/", environ_overrides={"PATH_INFO": path + tail}))
 
 
-def test_the_path_is_checked_before_the_query(tenant: Tenant, other_tenant: Tenant) -> None:
-    message = other_tenant.add_message()
-    for path in (f"/v1/messages/{message}", f"/v1/messages/{message}/sent-contacts", "/v1/transactional-groups/0"):
-        not_found(tenant.api.get(path, {"limit": "x", "nonsense": 1}))
+@each(("method", "path"), [(method, path) for method, path in ENDPOINTS if "{}" in path])
+def test_the_path_is_checked_before_the_query(tenant: Tenant, other_tenant: Tenant, method: str, path: str) -> None:
+    own_list, list_id = tenant.add_list(), other_tenant.add_list()
+    contact = other_tenant.new_contact(list_id, email=new_email())["id"]
+    foreign = {"lists": (list_id, contact), "messages": (other_tenant.add_message(),), "transactional-groups": (0,)}
+    wrong = [path.format(*foreign[path.split("/")[2]])]
+    if path.count("{}") == 2:
+        wrong.append(path.format(own_list, contact))
+    for href in wrong:
+        not_found(tenant.api.raw(method, f"{href}?limit=x&nonsense=1", b"{"))
 
 
 def test_a_conflict_is_reported_only_for_a_valid_request(tenant: Tenant) -> None:
