@@ -74,6 +74,7 @@ class Query:
     `limit` 0 requests the count only; `fields` None means all fields; `zone` None means UTC. `pairs` are the parameters
     of the request without its cursor, from which the links to other pages are built, with cursors of `cursors` if there
     is one. `position` is where the page begins according to the cursor of the request; without one, `offset` applies.
+    `is_test` says that a test account asks, which has copies of lists and messages.
     """
 
     limit: int = DEFAULT_LIMIT
@@ -85,6 +86,7 @@ class Query:
     pairs: tuple[tuple[str, str], ...] = ()
     cursors: CursorScope | None = None
     position: Position | None = None
+    is_test: bool = False
 
     @property
     def counts_only(self) -> bool:

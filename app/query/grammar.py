@@ -53,7 +53,7 @@ def parse_collection(
     errors of all parameters.
     """
     query = _parse_page(pairs, resource, cursors, resource.filters)
-    return with_copies(query, resource.copied) if is_test else query
+    return replace(with_copies(query, resource.copied), is_test=True) if is_test else query
 
 
 def parse_filters(pairs: Sequence[tuple[str, str]], resource: Resource, *, is_test: bool = False) -> Query:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,10 +15,20 @@ from sqlalchemy import delete
 
 from app.db.models import Contact, QueueEntry, Recipient
 from app.services import Services
+from tests.support.cases import each
 from tests.support.client import Client, bad_query, not_found
-from tests.support.collections import BEGINNING, COLLECTIONS, PagedCollection, contacts, lists, without_cursor
+from tests.support.collections import (
+    BEGINNING,
+    COLLECTIONS,
+    PagedCollection,
+    contacts,
+    lists,
+    messages,
+    without_cursor,
+)
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant, new_tenant
+from tests.support.testing import refreshed
 from tests.support.work import work_of
 
 COUNT = 23
@@ -100,6 +111,31 @@ def test_a_cursor_is_refused_beside_anything_but_its_link(collection: PagedColle
     assert api.request("HEAD", link).status_code == 200
     path, _, query = link.partition("?")
     assert api.get(f"{path}/?{'&'.join(reversed(query.split('&')))}").get_json() == collection.page(link)
+
+
+@each("collected", [lists, messages])
+def test_a_test_key_reads_copies_of_one_second_in_the_order_of_their_originals(
+    tenant: Tenant, collected: Callable[[Tenant, int], PagedCollection]
+) -> None:
+    """With what was made in the test account among them, which is no copy."""
+    live = collected(tenant, 2)
+    made = collected(refreshed(tenant), 1)
+    collected(tenant, 1)
+    copies = replace(live, tenant=refreshed(tenant))
+    whole = copies.keys(copies.page())
+    assert whole == sorted({*live.keys(live.page()), *made.keys(made.page())}, reverse=True)
+    assert len(whole) == 4
+    first = f"{copies.path}?limit=1"
+    forward = list(copies.follow(first, "next"))
+    assert [copies.keys(page) for page in forward] == [[key] for key in whole]
+    assert list(copies.follow(next_of(forward[-2]), "prev")) == forward[::-1]
+    for field in ("id", "name"):
+        named = list(copies.follow(f"{first}&fields={field}", "next"))
+        assert [copies.items(page)[0]["_links"] for page in named] == [
+            copies.items(page)[0]["_links"] for page in forward
+        ]
+    for page in forward[:-1]:
+        assert copies.keys(copies.page(without_cursor(next_of(page)))) == copies.keys(copies.page(next_of(page)))
 
 
 # ---------------------------------------------------------------------------------------------- of another
