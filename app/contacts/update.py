@@ -38,7 +38,7 @@ from app.contacts.unsubscriber_entries import find_unsubscriber_entries
 from app.db.database import Transaction
 from app.db.models import Contact, table_of
 from app.errors import FieldError, ServiceError
-from app.ids import describe
+from app.ids import describe, shown_id
 from app.lists.fields import ListSpec
 
 ContactUpdate = tuple[int, ContactAttributes]
@@ -114,7 +114,7 @@ def _check_rules(
     allow_system: bool,
 ) -> None:
     unknown = {
-        index: f"There is no {describe('contact', contact_id)} in list {contact_list.id}."
+        index: f"There is no {describe('contact', contact_id)} in list {shown_id(contact_list.id)}."
         for index, (contact_id, _) in enumerate(updates)
         if contact_id not in rows
     }

@@ -18,6 +18,8 @@ from app.addresses import is_valid_email, is_valid_mobile
 from app.lists.fields import FieldSpec, ValueType
 
 MAX_STRING_LENGTH = 10_000
+MAX_NAMED_OPTIONS = 10
+"""Options that a refusal names: it is repeated for each invalid value of a request or a file."""
 
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DATETIME = re.compile(DATE.pattern + r"T[0-9]{2}:[0-9]{2}:[0-9]{2}")
@@ -93,7 +95,7 @@ def _is_url(text: str) -> bool:
 def _option(field: FieldSpec, value: Any) -> str:
     text = _string(field, value)
     if field.options and text not in field.options:
-        detail = f"{field.key} must be one of the field's options: {', '.join(field.options)}."
+        detail = f"{field.key} must be one of the field's options: {_first_options(field)}."
         raise InvalidValue("invalid_string", detail)
     return text
 
@@ -101,10 +103,14 @@ def _option(field: FieldSpec, value: Any) -> str:
 def _options(field: FieldSpec, value: Any) -> str:
     text = _string(field, value)
     if field.options and not set(text.split(",")) <= set(field.options):
-        options = ", ".join(field.options)
-        detail = f"{field.key} must be options of the field, joined by commas without spaces: {options}."
+        detail = f"{field.key} must be options of the field, joined by commas without spaces: {_first_options(field)}."
         raise InvalidValue("invalid_string", detail)
     return text
+
+
+def _first_options(field: FieldSpec) -> str:
+    more = len(field.options) - MAX_NAMED_OPTIONS
+    return ", ".join(field.options[:MAX_NAMED_OPTIONS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _date(field: FieldSpec, value: Any) -> str:

@@ -16,12 +16,14 @@ from app.db.models import Contact, List, ListField
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.lists.fields import ADDRESS_KEYS, FIELD_TYPES, field_key
-from app.names import check_name
+from app.names import CONTROL, check_name
 
 EMAIL, MOBILE = "Email", "Mobile Phone"
 CHOICE_TYPES = ("Dropdown", "Radio Buttons", "Checkbox")
 LONGEST_STOP_WORD = 50
 LONGEST_OPTION = 1000
+MAX_OPTION_TEXT = 250_000
+"""Characters of all options of a list together: every request about its contacts reads them."""
 LONGEST_OFFERED = {"offered_name": 100, "offered_description": 500}
 """Text of the preferences page -> its longest length in characters."""
 MAX_FIELDS = 500
@@ -81,9 +83,11 @@ def add_field(session: Session, row: List, name: str, type_: str, options: Seque
 
     Raises `ServiceError`: `conflict` for a second field with the same key or of an address type, and for a list that
     has as many fields as it may; `invalid_string` for an unknown type, a name without letters and digits, or wrong
-    options (docs/contacts.md#list-fields).
+    options (docs/contacts.md#list-fields); `too_long` for options that are too much for a list.
     """
-    field = _new_field(row, fields_of(session, row), name, type_, options)
+    present = fields_of(session, row)
+    field = _new_field(row, present, name, type_, options)
+    _check_option_text([*present, field], _option_text(present))
     session.add(field)
     _write_changes(session, row, [field])
     return field
@@ -97,6 +101,7 @@ def apply_fields(session: Session, row: List, entries: Sequence[Mapping[str, Any
     if not entries:
         return False
     present, new, changed = fields_of(session, row), list[ListField](), False
+    option_text = _option_text(present)
     by_name, has_contacts = {field.name: field for field in present}, cache(partial(_has_contacts, session, row))
     for index, entry in enumerate(entries):
         name, type_, field = entry["name"], entry["type"], by_name.get(entry["name"])
@@ -110,6 +115,7 @@ def apply_fields(session: Session, row: List, entries: Sequence[Mapping[str, Any
                 changed |= _change_field(present, field, type_, options, has_contacts)
         except ServiceError as error:
             raise error.within("fields", index) from None
+    _check_option_text(present, option_text)
     if new or changed:
         session.bulk_save_objects(new)
         _write_changes(session, row, new)
@@ -140,7 +146,8 @@ def _change_field(
 ) -> bool:
     """Changes type and options, which are not written yet; returns whether any differed."""
     key = _key(field.name, type_)
-    check_options(type_, options)
+    if (type_, options) != (field.type, field.options):
+        check_options(type_, options)
     if type_ != field.type:
         if has_contacts():
             detail = f"is {field.type} and cannot change while the list has contacts"
@@ -161,15 +168,32 @@ def check_options(type_: str, options: Sequence[str]) -> None:
     """Raises `ServiceError` unless the options can be those of a field of this type."""
     if options and type_ not in CHOICE_TYPES:
         raise ServiceError("unexpected_field", field="options", detail=f"a field of the type {type_} has no options")
+    earlier = set[str]()
     for index, option in enumerate(options):
         field = f"options.{index}"
         if not option.strip() or len(option) > LONGEST_OPTION:
             raise ServiceError("invalid_string", field=field, detail=f"must have 1 to {LONGEST_OPTION} characters")
-        if option in options[:index]:
+        if CONTROL.search(option):
+            raise ServiceError("invalid_string", field=field, detail="contains a control character")
+        if option in earlier:
             raise ServiceError("conflict", field=field, detail=f"{option!r} is named twice")
+        earlier.add(option)
         if type_ == "Checkbox" and "," in option:
             detail = "an option of a Checkbox cannot contain a comma, because commas separate selected options"
             raise ServiceError("invalid_string", field=field, detail=detail)
+
+
+def _option_text(fields: Sequence[ListField]) -> int:
+    """How many characters their options have."""
+    return sum(len(option) for field in fields for option in field.options)
+
+
+def _check_option_text(fields: Sequence[ListField], before: int) -> None:
+    """Raises `too_long` for options with too much text. Those of a list that had more, from before the limit, may not
+    get more."""
+    if _option_text(fields) > max(before, MAX_OPTION_TEXT):
+        detail = f"all options together have more than {MAX_OPTION_TEXT:,} characters"
+        raise ServiceError("too_long", field="fields", detail=detail)
 
 
 def _check_free(session: Session, account_id: int, name: str) -> None:

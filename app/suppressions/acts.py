@@ -12,6 +12,7 @@ from app.contacts.forgotten import restore_address
 from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import resubscribe, unblock
 from app.contacts.unsubscriber_entries import lists_of_entries
+from app.contacts.values import UNSTORABLE_CHARACTER
 from app.db.database import Transaction
 from app.errors import ServiceError
 from app.ids import shown_id
@@ -44,9 +45,13 @@ def checked_state(text: str) -> str:
 
 
 def checked_reason(text: str) -> str:
-    """The reason of a block; a general one for an empty text. Raises `too_long`."""
+    """The reason of a block; a general one for an empty text. It may have several lines: files of other services have
+    replies of mail servers there. Raises `too_long` and `invalid_string`."""
     if len(text) > MAX_REASON_LENGTH:
         raise ServiceError("too_long", field="reason", detail=f"A reason has at most {MAX_REASON_LENGTH} characters.")
+    if UNSTORABLE_CHARACTER.search(text):
+        detail = "A reason must not contain U+0000 or half a surrogate pair."
+        raise ServiceError("invalid_string", field="reason", detail=detail)
     return text or REASON_BY_HAND
 
 

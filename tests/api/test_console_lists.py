@@ -147,6 +147,7 @@ def test_a_list_that_is_too_large_for_one_request_names_the_command(
         ("/{}", {"name": SCRIPT, "stop_words": "x" * 51}, 422, "a stop word has 1 to 50 printable characters"),
         ("/{}/fields", {"name": SCRIPT, "type": "Colour"}, 422, "'Colour' is not one of Email,"),
         ("/{}/fields", {"name": "x", "type": "Text Field", "options": "a"}, 422, "has no options"),
+        ("/{}/fields", {"name": "x", "type": "Dropdown", "options": "a\0b"}, 422, "contains a control character"),
         ("/{}/fields", {"name": "E-Mail", "type": "Email"}, 409, "a list can have only one field of the type Email"),
         ("/{}/delete", {"confirmed": "1"}, 422, "Enter the name of the list, Own, to confirm."),
     ],

@@ -245,6 +245,7 @@ def test_one_is_added_and_removed_in_place(tenant: Tenant, sends: SendsApi) -> N
         ),
         ({"address": "a@example.com", "state": "unsubscribed", "list": "Nowhere"}, "the account has no list 'Nowhere'"),
         ({"address": "a@example.com", "state": "blocked", "reason": "x" * 256}, "at most 255 characters"),
+        ({"address": "a@example.com", "state": "blocked", "reason": "a\0b"}, "A reason must not contain U+0000"),
     ],
 )
 def test_a_wrong_form_is_shown_again_with_what_is_wrong(tenant: Tenant, form: dict[str, str], said: str) -> None:

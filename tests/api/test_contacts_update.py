@@ -14,6 +14,7 @@ from tests.support.cases import each
 from tests.support.client import Client, bad_query, check_error, conflict, invalid, not_found
 from tests.support.contacts import contact, contacts_path, find
 from tests.support.tenants import Tenant, new_email, new_mobile
+from tests.support.testing import refreshed
 
 LONG_AGO = this_second().replace(year=2020)
 
@@ -373,6 +374,11 @@ def test_ids_beyond_64_bits_are_reported_as_unknown(api: Client, path: str, ann:
         (2, f"There is no contact with an id beyond 64 bits in list {list_id}."),
         (3, f"id: There is no contact -1 in list {list_id}."),
     ]
+
+
+def test_a_test_key_is_told_the_id_of_the_original_list(tenant: Tenant, customers: int) -> None:
+    body = invalid(refreshed(tenant).api.patch(contacts_path(customers), {"contacts": [{"id": 1}]}), "invalid_id")
+    assert body["developer_message"] == f"id: There is no contact 1 in list {customers}."
 
 
 @pytest.mark.parametrize("bulk", [False, True])

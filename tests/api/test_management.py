@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from app.accounts.auth import SCOPES, hash_token
 from app.clock import this_second, timestamp
-from app.db.models import ApiKey, AuditEntry, IdempotencyRecord, List, MessageVersion, NetworkCheck, Webhook
+from app.db.models import ApiKey, AuditEntry, IdempotencyRecord, List, ListField, MessageVersion, NetworkCheck, Webhook
 from app.management.keys import LEVELS
 from app.senders.senders import KINDS
 from app.settings import Settings
@@ -405,6 +405,10 @@ WRONG: list[Wrong] = [
         *("PATCH", "lists", {"fields": [{"name": "Age", "type": "Number", "options": ["1"]}]}),
         *("unexpected_field", {"collection": "fields", "index": 0, "field": "options"}),
     ),
+    (
+        *("PATCH", "lists", {"fields": [{"name": "Plan", "type": "Dropdown", "options": ["free", "a\tb"]}]}),
+        *("invalid_string", {"collection": "fields", "index": 0, "field": "options.1"}),
+    ),
     ("POST", "messages", {"name": "x"}, "required", {"field": "type"}),
     ("POST", "messages", {"name": "x", "type": "fax"}, "invalid_string", {"field": "type"}),
     ("POST", "messages", {"name": "x", "type": "sms", "body_html": "<p>"}, "unexpected_field", {"field": "body_html"}),
@@ -618,6 +622,27 @@ def test_a_list_has_so_many_fields_at_most(tenant: Tenant, manager: Client) -> N
         changed(manager, "lists", made, {"fields": fields})
     refused = manager.patch(path("lists", made), {"fields": [{"name": "One more", "type": "Text Field"}]})
     conflict(refused, collection="fields", index=0, field="name")
+
+
+def test_the_options_of_a_list_have_so_much_text_at_most(tenant: Tenant, manager: Client) -> None:
+    """Those of all fields together. A list that has more, from before the limit, can get less."""
+    made, longest = create(tenant, "lists", fields=[]), [f"{number:0>1000}" for number in range(250)]
+    fields = [
+        {"name": name, "type": "Dropdown", "options": longest[at : at + 125]} for name, at in (("A", 0), ("B", 125))
+    ]
+    full = changed(manager, "lists", made, {"fields": fields})
+    one_more = {"name": "C", "type": "Checkbox", "options": ["x"]}
+    for further in (one_more, {**fields[0], "options": [*longest[:125], "x"]}):
+        refused = manager.patch(path("lists", made), {"fields": [further]})
+        assert "more than 250,000 characters" in invalid(refused, "too_long", field="fields")["developer_message"]
+    assert manager.get(path("lists", made)).get_json() == full
+    with tenant.services.database.write() as transaction:
+        is_second = ListField.list_id == made["id"], ListField.name == "B"
+        transaction.execute(update(ListField).where(*is_second).values(options=longest))
+    invalid(manager.patch(path("lists", made), {"fields": [one_more]}), "too_long", field="fields")
+    changed(manager, "lists", made, {"fields": [{"name": "D", "type": "Number"}]})
+    less = changed(manager, "lists", made, {"fields": [{**fields[1], "options": longest[:249]}]})
+    assert [len(field["options"]) for field in less["fields"]] == [125, 249, 0]
 
 
 def test_many_fields_cost_as_many_statements_as_one(

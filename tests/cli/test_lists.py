@@ -88,6 +88,12 @@ def test_invalid_lists_and_fields_are_reported(cli: Cli, customers: int) -> None
         "'first-name' has the key first_name, which is also the key of the field 'First Name'"
     )
     assert cli.refused(*add, "Size", "State", "--option", "S") == "a field of the type State has no options"
+    control = cli.refused(*add, "Size", "Dropdown", "--option", "S", "--option", "a\x1b[31mb")
+    assert control == "options.1: contains a control character"
+    assert cli.refused(*add, "Size", "Dropdown", "--option", "S", "--option", "S") == "options.1: 'S' is named twice"
+    options = [text for number in range(251) for text in ("--option", f"{number:0>1000}")]
+    too_long = "fields: all options together have more than 250,000 characters"
+    assert cli.refused(*add, "Size", "Dropdown", *options) == too_long
 
 
 def test_a_list_is_offered_with_a_name_and_a_sentence(cli: Cli) -> None:

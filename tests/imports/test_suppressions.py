@@ -42,6 +42,7 @@ def test_rows_say_what_is_suppressed_and_faulty_ones_what_is_wrong(tenant: Tenan
             *("nobody", f"eve@example.com;;;{foreign}", "eve@example.com;;Others"),
             *(f"eve@example.com;blocked;;{list_id}", "eve@example.com;gone", ";blocked", "fay@example.com;;;;;;"),
             *(f"eve@example.com;blocked;;;{'x' * 256}", "0411 111 111", "61433333333.0"),
+            "eve@example.com;blocked;;;a\0b",
         ]
     )
     kind = kind_of(tenant)
@@ -63,6 +64,7 @@ def test_rows_say_what_is_suppressed_and_faulty_ones_what_is_wrong(tenant: Tenan
         (14, "has 7 cells, but the header has 6"),
         (15, "A reason has at most 255 characters."),
         *((16, f"'0411 111 111' {mobile}"), (17, f"'61433333333.0' {mobile}")),
+        (18, "A reason must not contain U+0000 or half a surrogate pair."),
     ]
     assert acts(tenant) == [("suppression.imported", {"suppressions": 6})]
 

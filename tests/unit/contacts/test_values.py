@@ -159,6 +159,19 @@ def test_a_choice_without_options_accepts_any_text(type_: str) -> None:
     assert clean_value(FieldSpec(1, "free", type_, type_), "a,b") == "a,b"
 
 
+@pytest.mark.parametrize("type_", ["Dropdown", "Radio Buttons", "Checkbox"])
+def test_a_refused_choice_names_the_first_options_and_how_many_more_there_are(type_: str) -> None:
+    for number, listed in (
+        (10, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10."),
+        (11, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 1 more."),
+        (1000, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 990 more."),
+    ):
+        options = tuple(str(option) for option in range(1, number + 1))
+        with pytest.raises(InvalidValue) as raised:
+            clean_value(FieldSpec(1, "the_field", type_, type_, options), "none")
+        assert raised.value.detail.partition(": ")[2] == listed
+
+
 JSON: st.SearchStrategy[Any] = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text()) | st.just({})
 )

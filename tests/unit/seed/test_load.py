@@ -39,6 +39,8 @@ from tests.support.cases import each
 from tests.support.seeds import FIELDS, SECRET, customers, load, rows, token_of, write_seed
 from tests.support.tenants import new_mobile
 
+MANY_OPTIONS = [f"{number:0>1000}" for number in range(251)]
+
 
 def everything(name: str) -> dict[str, Any]:
     """An account with every noun and nearly every attribute."""
@@ -403,6 +405,10 @@ CONTACT = r"lists[0].contacts[1]"
         (
             {"lists": [{"name": "L", "fields": [{"name": "A", "type": "Checkbox", "options": ["x,y"]}]}]},
             "lists[0].fields[0].options[0]: an option of a Checkbox cannot contain a comma",
+        ),
+        (
+            {"lists": [{"name": "L", "fields": [{"name": "A", "type": "Dropdown", "options": MANY_OPTIONS}]}]},
+            "lists[0].fields: all options together have more than 250,000 characters",
         ),
         (with_contact(plan="silver"), f"{CONTACT}.plan: plan must be one of the field's options"),
         (with_contact(born="10.12.1985"), f"{CONTACT}.born: born must have the form YYYY-MM-DD"),
