@@ -25,7 +25,8 @@ def decode(content: bytes, charset: str, errors: str = "strict") -> str:
     name = encodings.normalize_encoding(charset.lower())
     if name not in CODECS:
         raise LookupError("unknown charset")
-    return content.decode(name, errors)
+    # UTF-7 can have half of a pair of surrogates, which nothing can store or send.
+    return content.decode(name, errors).encode("utf-8", errors).decode()
 
 
 def decode_words(value: str) -> str:

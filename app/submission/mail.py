@@ -132,8 +132,9 @@ class _Content:
     def _add_container(self, part: Message, part_type: str) -> None:
         if part_type not in CONTAINERS:
             raise refusal(f"The part {part_type} cannot be sent; {', '.join(CONTAINERS)} can.")
-        payload = part.get_payload()
-        if not isinstance(payload, list) or not part.is_multipart():
+        # Of a part without others it would be decoded, by whatever charset it names, however long that takes.
+        payload = part.get_payload() if part.is_multipart() else None
+        if not isinstance(payload, list):
             raise refusal(f"The part {part_type} has no boundary, so its parts cannot be told apart.")
         for each in payload:
             if isinstance(each, Message):
@@ -147,7 +148,7 @@ class _Content:
 
     def _add_body(self, part: Message, part_type: str) -> None:
         text = _text(part, part_type)
-        if len(text.encode("utf-8", "replace")) > MAX_BODY_BYTES:
+        if len(text.encode()) > MAX_BODY_BYTES:
             raise refusal(f"The part {part_type} has more than {MAX_BODY_BYTES} bytes in UTF-8.", "too_long")
         if part_type == "text/html":
             self.html = text

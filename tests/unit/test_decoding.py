@@ -23,10 +23,11 @@ def test_what_is_no_charset_of_texts_is_refused(charset: str) -> None:
         decode(b"a", charset)
 
 
-def test_content_that_is_not_in_the_charset_is_refused_or_replaced() -> None:
-    with pytest.raises(ValueError, match="can't decode"):
-        decode(b"\xe9", "utf-8")
-    assert decode(b"\xe9", "utf-8", "replace") == "\ufffd"
+@each(("content", "charset", "replaced"), [(b"\xe9", "utf-8", "\ufffd"), (b"+2AA-", "utf-7", "?")])
+def test_content_that_is_not_in_the_charset_is_refused_or_replaced(content: bytes, charset: str, replaced: str) -> None:
+    with pytest.raises(ValueError, match=r"can't (de|en)code"):
+        decode(content, charset)
+    assert decode(content, charset, "replace") == replaced
 
 
 @each(

@@ -277,6 +277,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         f"{HEAD}Content-Type: multipart/mixed\r\n\r\nx",
         "550 5.6.0 The part multipart/mixed has no boundary, so its parts cannot be told apart. (validation_error)",
     ),
+    "a container without a boundary in a charset that is slow to decode": (
+        f"{HEAD}Content-Type: multipart/mixed; charset=idna\r\n\r\n\xfc",
+        "550 5.6.0 The part multipart/mixed has no boundary, so its parts cannot be told apart. (validation_error)",
+    ),
     "an invitation": (
         multipart("alternative", TEXT, part("text/calendar; method=REQUEST")),
         "550 5.6.0 The part text/calendar cannot be a body: text/plain and text/html are the only alternatives. "
@@ -293,6 +297,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a wrong charset": (
         f"{HEAD}Content-Type: text/plain; charset=utf-8\r\n\r\n".encode() + b"\xe9",
         "550 5.6.0 The part text/plain is not text in the charset utf-8. (invalid_string)",
+    ),
+    "half of a pair of surrogates": (
+        f"{HEAD}Content-Type: text/plain; charset=utf-7\r\n\r\n+2AA-",
+        "550 5.6.0 The part text/plain is not text in the charset utf-7. (invalid_string)",
     ),
     "a NUL": (
         f"{HEAD}\r\na\x00b",
