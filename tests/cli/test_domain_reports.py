@@ -16,6 +16,7 @@ from app.db.models import DomainReport
 from app.http.context import EXTENSION
 from app.inbound.domain_reports import take
 from app.inbound.domain_reports.address import report_address
+from app.inbound.domain_reports.documents import FAILED, MAX_COUNT, SUCCEEDED
 from app.inbound.effect import Effect
 from app.inbound.email.listener import Handler
 from app.inbound.email.receive import receive_email
@@ -95,6 +96,24 @@ def test_reports_are_stored_once_and_shown(parts: Services, asking: Cli, domain:
         {"kind": "tls", "source": f"mx.{domain}", "about": "certificate-expired", "count": 2},
     ]
     assert "mailbox.example" in asking.text("domains", "reports", domain)
+
+
+def test_reports_count_up_to_a_limit_together(parts: Services, asking: Cli, domain: str, address: str) -> None:
+    """Each of these counts is one that a report may have; their sums are beyond what a database, or JSON, can hold."""
+    record = b"<record><row><count>999999999999999</count></row></record>"
+    dmarc = dmarc_report(domain).replace(b"</feedback>", record * 9_300 + b"</feedback>")
+    assert receive(parts, address, gzip.compress(dmarc)) is Effect.RECORDED
+    summary = dict.fromkeys((SUCCEEDED, FAILED), MAX_COUNT)
+    details = [{"result-type": "other", "failed-session-count": MAX_COUNT}] * 500
+    policies = [{"policy": {"policy-domain": domain}, "summary": summary}] * 1_100
+    policies[0] = {**policies[0], "failure-details": details}
+    for number in range(5):
+        tls = orjson.dumps({"report-id": str(number), "policies": policies})
+        assert receive(parts, address, gzip.compress(tls)) is Effect.RECORDED
+    counts = {(row["kind"], row["passed"], row["failed"]) for row in asking.json("domains", "reports", domain)}
+    assert counts == {("dmarc", 0, MAX_COUNT), ("tls", MAX_COUNT, MAX_COUNT)}
+    failures = {row["kind"]: row["count"] for row in asking.json("domains", "reports", domain, "--failures")}
+    assert failures == {"dmarc": MAX_COUNT, "tls": MAX_COUNT}
 
 
 def test_a_report_about_another_domain_or_no_report_is_ignored(

@@ -25,6 +25,7 @@ MAX_ROWS = 500
 MAX_ROW_BYTES = 128 * 1024
 """Sources or failures of one report that are kept one by one; further ones are only counted."""
 MAX_COUNT = 2**53
+"""Messages or sessions of one row, and of all rows together."""
 MAX_TEXT_LENGTH = 255
 
 
@@ -184,8 +185,8 @@ def read_dmarc(document: bytes) -> ParsedReport:
         short(_first(head, "report_metadata/report_id")),
         _moment_of_seconds(_first(head, "report_metadata/date_range/begin")),
         _moment_of_seconds(_first(head, "report_metadata/date_range/end")),
-        reader.passed,
-        reader.failed,
+        min(reader.passed, MAX_COUNT),
+        min(reader.failed, MAX_COUNT),
         {
             "policy": {
                 name: short(text) for name in POLICY_ATTRIBUTES if (text := _first(head, f"policy_published/{name}"))
@@ -311,8 +312,8 @@ def read_tls(document: bytes) -> ParsedReport:
         short(_text(report, "report-id")),
         _moment_of_iso(_text(period, "start-datetime")),
         _moment_of_iso(_text(period, "end-datetime")),
-        sum(count_of(summary.get(SUCCEEDED)) for summary in summaries),
-        sum(count_of(summary.get(FAILED)) for summary in summaries),
+        min(sum(count_of(summary.get(SUCCEEDED)) for summary in summaries), MAX_COUNT),
+        min(sum(count_of(summary.get(FAILED)) for summary in summaries), MAX_COUNT),
         {
             "policies": [_policy(policy) for policy in policies[:MAX_POLICIES]],
             "failures": failures.kept,

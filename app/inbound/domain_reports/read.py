@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.db.models import Domain, DomainReport
+from app.inbound.domain_reports.documents import MAX_COUNT
 
 COLUMNS = ("kind", "reporter", "report_id", "begin_time", "end_time", "passed", "failed")
 
@@ -39,6 +40,6 @@ def failing_sources(reports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         for row in report["content"].get("failures", ()):
             counts["tls", row["receiving_mx"], row["result"]] += row["count"]
     return [
-        {"kind": kind, "source": source, "about": about, "count": count}
+        {"kind": kind, "source": source, "about": about, "count": min(count, MAX_COUNT)}
         for (kind, source, about), count in counts.most_common()
     ]
