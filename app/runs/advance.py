@@ -277,7 +277,7 @@ def _watched(version: Version, waiting: RunWait) -> dict[str, Any]:
 FIRST_DELAY = timedelta(seconds=30)
 MAX_DELAY = timedelta(hours=1)
 MAX_ATTEMPTS = 12
-"""Failures in a row, over some six hours, after which a run ends."""
+"""Failures in a row, over five hours in all, after which a run ends."""
 
 
 @dataclass(slots=True)
@@ -358,15 +358,17 @@ def _leave(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -
     """Leaves what a pause has shifted, holds what falls due while its automation is paused, and ends what has begun
     while it was being deleted."""
     rows = []
-    for run in map(_shifted, runs):
-        if run.due_time > moment:
-            rows.append(unmoved(run, attempts=run.attempts))
+    for run in runs:
+        shifted = _shifted(run)
+        if shifted.due_time > moment:
+            rows.append(unmoved(shifted, attempts=run.attempts))
         elif run.automation_state == "deleted":
             rows.append(unmoved(run, **ended_columns(DELETION_REASON, moment), entry_key=run.id))
         elif run.automation_state != "active":
-            # One that entered in the pause keeps what it has missed of it.
-            shifted = max(run.shifted_seconds, run.automation_shifted_seconds)
-            rows.append(unmoved(run, state="held", reason=PAUSE_REASON, attempts=run.attempts, shifted_seconds=shifted))
+            # It keeps what it has missed of the pause in which it entered, and what has still to be added: not only to
+            # when it is due, but to when its first wait began.
+            held = {"state": "held", "reason": PAUSE_REASON, "shifted_seconds": run.shifted_seconds}
+            rows.append(unmoved(run, attempts=run.attempts, **held))
     update_runs(transaction, rows)
 
 

@@ -132,7 +132,7 @@ def _in_turns(
 
 
 def _release(transaction: Transaction, rows: Sequence[Run]) -> None:
-    """What was due is due from now on, but for what a pause has shifted, as at the end of a pause (`release`)."""
+    """What was due is due from now on, but for what a pause has shifted."""
     run, moment = AutomationRun, now()
     shift = select(Automation.shifted_seconds).where(Automation.id == run.automation_id).scalar_subquery()
     is_late = run.due_time <= moment

@@ -2,23 +2,25 @@
 
 Pausing changes one row: runs that fall due meanwhile are held when they are found (`advance`). Resuming changes one
 row, too, whatever the number of runs: what is held is let go in chunks (`release`), and what is shifted is shifted when
-it falls due.
+it falls due. Only a pause that begins before all that is to be skipped has been let go marks it first.
 """
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import case, exists, select, update
+from sqlalchemy import ColumnElement, Row, Update, exists, select, update
 from sqlalchemy.orm import Session
 
 from app.audit.record import Act, record
 from app.automations.run_states import IS_HELD, ended_columns, gives_up_place
 from app.automations.versions import load_versions
 from app.clock import now, this_second
+from app.db.bulk import BulkUpdate, RowValues
 from app.db.database import Transaction
-from app.db.models import Automation, AutomationRun
+from app.db.models import Automation, AutomationRun, table_of
 from app.errors import ServiceError
 from app.ids import describe
 from app.services import Services
@@ -49,6 +51,10 @@ def pause(transaction: Transaction, account_id: int, automation_id: int) -> bool
     automation = locked_automation(transaction, account_id, automation_id)
     if automation.state == "paused":
         return False
+    if automation.release == "skip":
+        # That was decided of runs which are still to be let go; the next resumption decides of what falls due later.
+        held = update(AutomationRun).where(*_is_held_by_pause(automation_id)).values(skips_next=True)
+        transaction.execute(held, execution_options={"synchronize_session": False})
     automation.state, automation.paused_time, automation.release = "paused", now(), None
     automation.last_modified_time = this_second()
     return True
@@ -104,6 +110,8 @@ RELEASE_POLICIES = ("send", "skip")
 """What `Automation.release` says where held runs are let go."""
 CHUNK_SIZE = 1000
 """Runs of one transaction."""
+HeldRun = Row[int, datetime, bool, int]
+"""Id, due time, whether it skips its next step, and shifted seconds of a run."""
 
 
 def has_held_to_release(session: Session) -> bool:
@@ -124,35 +132,55 @@ def release_held(services: Services) -> bool:
 
 
 def _release(transaction: Transaction, automation_id: int) -> bool:
-    """Lets go of a chunk; returns whether there may be more. What the pause has shifted keeps its due time, to which
-    the pause is added when it is found. The rest is due from now on: so none of it is late by the length of the
-    pause."""
+    """Lets go of a chunk; returns whether there may be more."""
     statement = select(Automation).where(Automation.id == automation_id, Automation.release.in_(RELEASE_POLICIES))
     automation = transaction.scalars(statement.with_for_update(key_share=True)).first()
     if automation is None:
         return False
+    run = AutomationRun
     held = (
-        select(AutomationRun.id)
-        .where(
-            AutomationRun.automation_id == automation_id, IS_HELD, AutomationRun.reason.is_distinct_from(RESTORE_REASON)
-        )
-        .order_by(AutomationRun.step, AutomationRun.id)
+        select(run.id, run.due_time, run.skips_next, run.shifted_seconds)
+        .where(*_is_held_by_pause(automation_id))
+        .order_by(run.step, run.id)
         .limit(CHUNK_SIZE)
         .with_for_update()
     )
-    ids = transaction.scalars(held).all()
-    is_shifted = AutomationRun.shifted_seconds < automation.shifted_seconds
-    values = {
-        **{"state": "waiting", "reason": None, "skips_next": automation.release == "skip"},
-        "due_time": case((is_shifted, AutomationRun.due_time), else_=now()),
-        "shifted_seconds": case((is_shifted, AutomationRun.shifted_seconds), else_=automation.shifted_seconds),
-    }
-    transaction.execute(
-        update(AutomationRun).where(AutomationRun.id.in_(ids)).values(values),
-        execution_options={"synchronize_session": False},
-    )
-    if len(ids) < CHUNK_SIZE:
+    runs, moment = transaction.execute(held).all(), now()
+    _LET_GO.run(transaction, [_let_go_columns(automation, row, moment) for row in runs])
+    if len(runs) < CHUNK_SIZE:
         automation.release = None
         transaction.flush()
         return False
     return True
+
+
+def _is_held_by_pause(automation_id: int) -> tuple[ColumnElement[bool], ...]:
+    """The condition on runs that a pause of the automation holds."""
+    run = AutomationRun
+    return run.automation_id == automation_id, IS_HELD, run.reason.is_distinct_from(RESTORE_REASON)
+
+
+def _let_go_columns(automation: Automation, run: HeldRun, moment: datetime) -> dict[str, Any]:
+    """The columns of a run that is let go. One that is due, with all that pauses have added, is due from now on: so it
+    is not late by the length of the pause. Any other did not fall due in it. What pauses have added is added when the
+    run is found."""
+    added = timedelta(seconds=max(0, automation.shifted_seconds - run.shifted_seconds))
+    is_due = run.due_time + added <= moment
+    return {
+        "row": run.id,
+        "due_time": moment - added if is_due else run.due_time,
+        "skips_next": run.skips_next or (is_due and automation.release == "skip"),
+        "shifted_seconds": min(run.shifted_seconds, automation.shifted_seconds),
+    }
+
+
+def _let_go(row: RowValues) -> Update:
+    runs = table_of(AutomationRun)
+    values = {"state": "waiting", "reason": None, **{name: row[name] for name in LET_GO_COLUMNS}}
+    return update(runs).where(runs.c.id == row["row"]).values(values)
+
+
+LET_GO_COLUMNS = ("due_time", "skips_next", "shifted_seconds")
+_LET_GO = BulkUpdate(
+    {"row": AutomationRun.id.type, **{name: table_of(AutomationRun).c[name].type for name in LET_GO_COLUMNS}}, _let_go
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.runs.pause import Resumption, cancel, pause, resume
+from app.runs.pause import Resumption, cancel, pause, release_held, resume
 from tests.jobs.automations.conftest import ADVANCED, Story
 from tests.support.tenants import new_email
 
@@ -82,6 +82,43 @@ def test_resuming_skips_the_message_that_was_held_and_no_other(story: Story, ser
     story.calendar.move(days=1)
     story.work()
     assert subjects(story) == ["Hello", "Last"]
+
+
+@pytest.mark.parametrize("is_let_go", [True, False], ids=["let go before the next pause", "still held then"])
+def test_what_was_to_be_skipped_is_skipped_after_another_pause_too(story: Story, series: int, is_let_go: bool) -> None:
+    paused(story, series)
+    contact_id = story.contact()
+    story.work()
+    resumed(story, series, "skip")
+    if is_let_go:
+        release_held(story.worker)
+    paused(story, series)
+    story.work()
+    resumed(story, series, "send")
+    story.work()
+    assert story.passed(contact_id) == [("hello", "skipped", "paused")]
+
+
+@pytest.mark.parametrize("is_let_go", [True, False], ids=["let go before the next pause", "still held then"])
+def test_a_message_that_was_to_come_later_did_not_fall_due_in_the_next_pause(
+    story: Story, series: int, is_let_go: bool
+) -> None:
+    story.contact()
+    story.work()
+    paused(story, series)
+    story.calendar.move(days=3)
+    story.work()
+    resumed(story, series, "shift")
+    if is_let_go:
+        release_held(story.worker)
+    paused(story, series)
+    story.work()
+    resumed(story, series, "skip")
+    story.work()
+    assert subjects(story) == ["Hello"]
+    story.calendar.move(days=2)
+    story.work()
+    assert subjects(story) == ["Hello", "Again"]
 
 
 def test_resuming_shifts_all_that_was_to_come_by_the_length_of_the_pause(story: Story, series: int) -> None:
@@ -191,6 +228,49 @@ def test_the_first_wait_of_a_run_that_began_in_a_pause_is_not_late(
     story.work()
     assert len(story.mails()) == 1 - days_until_sent
     story.calendar.move(days=days_until_sent)
+    story.work()
+    assert story.passed(contact_id) == [("morning", "done", None), ("hello", "done", None)]
+
+
+def test_the_first_wait_of_a_run_that_began_in_a_pause_is_as_long_as_ever_after_another_pause(story: Story) -> None:
+    story.tenant.add_message(name="Hello", subject="Hello")
+    steps = [{"name": "two days", "wait": "2 days"}, {"name": "hello", "send": "Hello"}]
+    automation_id = story.automation(**ADVANCED, steps=steps)
+    paused(story, automation_id)
+    story.calendar.move(days=1)
+    story.contact()
+    story.work()
+    story.calendar.move(days=1)
+    resumed(story, automation_id, "shift")
+    release_held(story.worker)
+    paused(story, automation_id)
+    story.work()
+    story.calendar.move(days=1)
+    resumed(story, automation_id, "shift")
+    story.work()
+    story.calendar.move(days=2, seconds=-1)
+    story.work()
+    assert subjects(story) == []
+    story.calendar.move(seconds=1)
+    story.work()
+    assert subjects(story) == ["Hello"]
+
+
+def test_what_an_earlier_pause_has_shifted_is_not_late_by_the_length_of_the_pause_that_held_it(story: Story) -> None:
+    story.tenant.add_message(name="Hello", subject="Hello")
+    steps = [{"name": "morning", "wait": {"until": "09:00"}}, {"name": "hello", "send": "Hello"}]
+    automation_id = story.automation(**ADVANCED, steps=steps)
+    contact_id = story.contact()
+    story.work()
+    paused(story, automation_id)
+    story.calendar.move(hours=2)
+    resumed(story, automation_id, "shift")
+    release_held(story.worker)
+    paused(story, automation_id)
+    story.calendar.move(hours=1)
+    story.work()
+    story.calendar.move(days=3)
+    resumed(story, automation_id, "send")
     story.work()
     assert story.passed(contact_id) == [("morning", "done", None), ("hello", "done", None)]
 
