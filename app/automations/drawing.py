@@ -59,8 +59,8 @@ def _rows(steps: tuple[Step, ...], indent: str, note: Callable[[Step], str]) -> 
                     yield from _rows(side, indent + 2 * INDENT, note)
 
 
-def describe(step: Step) -> str:
-    """What the step does, in a few words."""
+def describe(step: Step, shown_url: Callable[[str], str | None] = str) -> str:
+    """What the step does, in a few words, with what is shown of the URL that it calls."""
     match step:
         case Send():
             return f"sends {step.message} ({step.message_type})" if step.message_id else f"sends {step.message}"
@@ -75,7 +75,7 @@ def describe(step: Step) -> str:
         case Unsubscribe():
             return f"unsubscribes {written_channels(step)}"
         case Call():
-            return f"calls {step.url}"
+            return f"calls {shown_url(step.url)}"
         case Stop():
             return "stops"
 

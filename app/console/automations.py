@@ -12,6 +12,7 @@ from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from app.addresses import AddressKind
+from app.audit.values import host_of
 from app.automations.definition import Branch, Definition, Send, Step
 from app.automations.drawing import describe, entry_lines
 from app.automations.facts import EndReason
@@ -115,8 +116,9 @@ def find_automation(session: Session, account_id: int | None, automation_id: int
     return find_with_id(session, Automation, account_id, automation_id, "automation")
 
 
-def read_automation(session: Session, automation: Automation) -> AutomationPage:
-    """What the page of an automation shows beside its runs: five statements, however many runs have ended."""
+def read_automation(session: Session, automation: Automation, *, whole_urls: bool) -> AutomationPage:
+    """What the page of an automation shows beside its runs, with the URLs that it calls or with their hosts: five
+    statements, however many runs have ended."""
     definition = parse_stored(newest_version(session, automation).definition)
     counts = count_steps(session, automation.account_id, automation.id)
     names = _names_of_lists(session, automation.account_id, [automation.list_id])
@@ -124,19 +126,21 @@ def read_automation(session: Session, automation: Automation) -> AutomationPage:
         automation,
         names.get(automation.list_id, ""),
         list(entry_lines(definition)),
-        list(_shown_steps(definition.steps, counts)),
+        list(_shown_steps(definition.steps, counts, whole_urls=whole_urls)),
         list(_earlier(definition, counts)),
     )
 
 
-def _shown_steps(steps: Sequence[Step], counts: Mapping[str, StepCounts]) -> Iterator[ShownStep]:
+def _shown_steps(steps: Sequence[Step], counts: Mapping[str, StepCounts], *, whole_urls: bool) -> Iterator[ShownStep]:
     for step in steps:
-        shown_step = _shown_step(step.name, describe(step), counts, sends=isinstance(step, Send))
+        does = describe(step, str if whole_urls else host_of)
+        shown_step = _shown_step(step.name, does, counts, sends=isinstance(step, Send))
         if isinstance(step, Branch):
             sides = (("then", step.then), ("else", step.otherwise))
-            shown_step = replace(
-                shown_step, sides=[(word, list(_shown_steps(side, counts))) for word, side in sides if side]
-            )
+            shown_sides = [
+                (word, list(_shown_steps(side, counts, whole_urls=whole_urls))) for word, side in sides if side
+            ]
+            shown_step = replace(shown_step, sides=shown_sides)
         yield shown_step
 
 
@@ -305,9 +309,9 @@ def find_run(session: Session, automation: Automation, run_id: int) -> Automatio
 
 
 def read_run(
-    session: Session, automation: Automation, run_id: int, moment: datetime, *, sees_contacts: bool
+    session: Session, automation: Automation, run_id: int, moment: datetime, *, sees_contacts: bool, whole_urls: bool
 ) -> RunPage:
-    """What the page of a run shows. Raises `not_found`."""
+    """What the page of a run shows, with the URL that its next step calls or with its host. Raises `not_found`."""
     row = find_run(session, automation, run_id)
     version = load_versions(session, [row.version_id])[row.version_id]
     step = version.definition.step(row.step) if row.step else None
@@ -320,7 +324,7 @@ def read_run(
         row,
         path_of_run(automation.id, row.id),
         session.scalars(select(AutomationVersion.number).where(AutomationVersion.id == row.version_id)).one(),
-        describe(step) if step else None,
+        describe(step, str if whole_urls else host_of) if step else None,
         list(_why(automation, row, version.step_names, moment)),
         passed,
         contact is not None,

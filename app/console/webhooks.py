@@ -185,14 +185,23 @@ def find_delivery(session: Session, webhook: Webhook, delivery_id: int) -> Webho
     return attempt
 
 
-def read_delivery(session: Session, issuer: str, webhook: Webhook, attempt: WebhookAttempt) -> DeliveryPage:
-    """What the page of a delivery shows (docs/webhooks.md#signature)."""
+def read_delivery(
+    session: Session, issuer: str, webhook: Webhook, attempt: WebhookAttempt, *, whole_urls: bool
+) -> DeliveryPage:
+    """What the page of a delivery shows (docs/webhooks.md#signature), with the URL of a webhook that fails or with its
+    host."""
     payloads = payloads_of(session, attempt)
     secrets = [secret.key_id for secret in list_secrets(session, webhook) if secret.creation_time <= attempt.time]
     claims = {"iss": issuer, "sub": str(webhook.id), "jti": attempt.batch_id}
     digest = hashlib.sha256(request_body(payloads)).hexdigest() if len(payloads) == attempt.events else None
     events = [orjson.loads(text) for text in payloads[:MAX_SHOWN_EVENTS]]
-    return DeliveryPage(attempt, events, len(payloads), claims, secrets, digest)
+    shown_events = events if whole_urls else [_with_host(event) for event in events]
+    return DeliveryPage(attempt, shown_events, len(payloads), claims, secrets, digest)
+
+
+def _with_host(event: Payload) -> Payload:
+    """The event with the host of the webhook that it is about, in place of its URL."""
+    return {**event, "url": host_of(event["url"])} if event.get("object") == "webhook" and "url" in event else event
 
 
 # Trying webhooks out and sending events again in the console, as the command line does

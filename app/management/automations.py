@@ -16,7 +16,7 @@ from app.management.noun import CreatedRow, Details, Item, ManagedNoun, Manager,
 from app.query.fields import FilterType
 from app.runs.define import create_automation, rename_automation, update_automation
 from app.runs.delete import delete_automation
-from app.runs.read import AUTOMATION_KINDS, AUTOMATION_SHAPE, AUTOMATIONS_SHAPE, steps_of
+from app.runs.read import AUTOMATION_KINDS, AUTOMATION_SHAPE, AUTOMATIONS_SHAPE, WHOLE_DEFINITION, steps_of
 
 DRAFT = "draft"
 """The only value: a definition that was read."""
@@ -74,7 +74,7 @@ SHAPE = shape_of(
 AUTOMATIONS = ManagedNoun(
     model=Automation,
     shape=SHAPE,
-    whole=with_properties(SHAPE, AUTOMATION_SHAPE.properties),
+    whole=with_properties(SHAPE, {**AUTOMATION_SHAPE.properties, "definition": WHOLE_DEFINITION}),
     details=(Details(("steps",), _steps),),
     create=create,
     update=update,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Row, Select, and_, case, func, null, select
 from sqlalchemy.orm import Session
 
+from app.audit.values import host_of
 from app.automations.definition import TRIGGERS
 from app.automations.paths import automation_path, run_path
 from app.automations.run_states import IS_LIVE
@@ -90,21 +91,37 @@ NEWEST_DEFINITION = (
 )
 
 
-def _with_shown_ids(part: Any, _zone: ZoneInfo | None = None) -> Any:
-    """A part of a definition with the ids of messages as everybody outside sees them."""
+def _converted(part: Any, conversions: Mapping[str, Callable[[Any], Any]]) -> Any:
+    """A part of a definition with the attributes of these names converted."""
     if isinstance(part, list):
-        return [_with_shown_ids(element) for element in part]
+        return [_converted(element, conversions) for element in part]
     if isinstance(part, dict):
         return {
-            name: shown_id(element) if name == "message_id" else _with_shown_ids(element)
-            for name, element in part.items()
+            name: conversions[name](value) if name in conversions else _converted(value, conversions)
+            for name, value in part.items()
         }
     return part
 
 
+# What a step sets stays: fields of a list may have the names of attributes.
+DEFINITION_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {"message_id": shown_id, "set": dict}
+
+
+def _whole_definition(definition: Any, _zone: ZoneInfo | None) -> Any:
+    """The definition with the ids of messages as everybody outside sees them."""
+    return _converted(definition, DEFINITION_CONVERSIONS)
+
+
+def _definition_with_hosts(definition: Any, _zone: ZoneInfo | None) -> Any:
+    """The same with the hosts of the URLs that are called: the rest may have a secret in it."""
+    return _converted(definition, {**DEFINITION_CONVERSIONS, "call": host_of})
+
+
+WHOLE_DEFINITION = Property(NEWEST_DEFINITION, _whole_definition)
+"""The newest definition as its author wrote it, for those who may manage."""
 PROPERTIES_WITH_DEFINITION = {
     **PROPERTIES,
-    "definition": Property(NEWEST_DEFINITION, _with_shown_ids),
+    "definition": Property(NEWEST_DEFINITION, _definition_with_hosts),
     # Replaced by the rows of the steps.
     "steps": Property(Automation.id),
 }
@@ -113,7 +130,7 @@ AUTOMATION_SHAPE = replace(
     resource=Resource("automation", "automations", FILTERS, tuple(PROPERTIES_WITH_DEFINITION)),
     properties=PROPERTIES_WITH_DEFINITION,
 )
-"""One automation, with its newest definition and the ids of its steps."""
+"""One automation, with its newest definition, in which called URLs are hosts, and the ids of its steps."""
 
 RUN_PROPERTIES = {
     "id": Property(AutomationRun.id),

@@ -63,7 +63,7 @@ def automation(error: ServiceError | None = None, *, automation_id: str) -> Resp
             session,
             session.get_one(Account, automation.account_id),
             error,
-            automation_page=read_automation(session, automation),
+            automation_page=read_automation(session, automation, whole_urls=MANAGE in scopes),
             run_states=RUN_STATES,
             at=lambda path: link(path, [], automation.account_id),
             may_pause="contact.update" in scopes,
@@ -151,24 +151,24 @@ def _runs(automation: Automation) -> Search:
 @blp.shows("/automations/<automation_id>/runs/<run_id>", "report.view")
 def run(automation_id: str, run_id: str) -> Response:
     """Where a run is, and the steps that it has passed."""
-    sees_contacts = _sees_contacts()
+    sees_contacts, may_manage = _sees_contacts(), MANAGE in signed_in().scopes
     with services().database.read() as session:
         of = _automation(session, automation_id)
-        run_page = read_run(session, of, path_id(run_id), now(), sees_contacts=sees_contacts)
+        run_page = read_run(session, of, path_id(run_id), now(), sees_contacts=sees_contacts, whole_urls=may_manage)
     return page(
         "automation_run.html",
         run_page=run_page,
         automation=of,
         of=path_of_automation(of.id),
         at=lambda path: link(path, [], of.account_id),
-        may_manage=MANAGE in signed_in().scopes,
+        may_manage=may_manage,
         sees_contacts=sees_contacts,
     )
 
 
 def _before_cancelling(session: ReadSession, automation_id: str, run_id: str) -> Question:
     of = _automation(session, automation_id)
-    run_page = read_run(session, of, path_id(run_id), now(), sees_contacts=_sees_contacts())
+    run_page = read_run(session, of, path_id(run_id), now(), sees_contacts=_sees_contacts(), whole_urls=True)
     where = [f"It is at the step {run_page.row.step}."] if run_page.row.step else []
     facts = [*where, *run_page.why, "Its contact gets no more messages from it. This cannot be undone."]
     whose = f" for {run_page.address}" if run_page.address else ""

@@ -226,7 +226,8 @@ def delivery(error: ServiceError | None = None, *, webhook_id: str, delivery_id:
     """The request of a delivery and the answer, and how its signature is verified."""
     with services().database.read() as session:
         state, attempt = _delivery(session, webhook_id, delivery_id)
-        delivery_page = read_delivery(session, services().settings.public_url, state.webhook, attempt)
+        issuer = services().settings.public_url
+        delivery_page = read_delivery(session, issuer, state.webhook, attempt, whole_urls=_may_manage())
     return page_after(
         error,
         "delivery.html",

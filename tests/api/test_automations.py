@@ -8,7 +8,8 @@ import pytest
 from flask import Flask
 
 from app.automations.parse import read_definition
-from app.db.models import Account, Automation, AutomationRun, AutomationVersion
+from app.clock import this_second
+from app.db.models import Account, Automation, AutomationRun, AutomationVersion, Webhook
 from app.runs.define import update_automation
 from app.runs.work import advance_due
 from tests.support.cases import each
@@ -129,6 +130,27 @@ def test_the_newest_definition_is_shown_with_the_steps_of_all_versions(app: Flas
     assert automation["version"] == 2
     assert [step["name"] for step in automation["definition"]["steps"]] == ["c", "b"]
     assert [step["name"] for step in automation["steps"]] == ["a", "b", "c"]
+
+
+def test_the_whole_url_of_a_call_is_shown_to_the_level_manager_alone(app: Flask) -> None:
+    tenant = new_author(app)
+    url, moment = "https://hooks.example/secret-path", this_second()
+    webhook_id = tenant.add(Webhook, url=url, creation_time=moment, due_time=moment)
+    tenant.add_list("Callers", (*FULL_FIELDS, ("Status", "Text Field"), ("Call", "Text Field")))
+    mark = {"name": "mark", "set": {"call": "https://acme.example/text"}}
+    steps = ({"name": "tell", "call": url}, branch("b", [{"name": "again", "call": url}]), mark)
+    automation_id = create(tenant, {**advanced(*steps), "list": "Callers"})
+
+    def expected(shown_url: str) -> list[dict[str, Any]]:
+        call = {"call": shown_url, "webhook_id": webhook_id}
+        return [{"name": "tell", **call}, branch("b", [{"name": "again", **call}]), mark]
+
+    managed = tenant.client("manager").get(f"/v1/management/automations/{automation_id}").get_json()
+    assert managed["definition"]["steps"] == expected(url)
+    path = f"{PATH}/{automation_id}"
+    answers = [tenant.client(level).get(path) for level in ("report", "limited", "standard")]
+    answers += [tenant.api.post(f"{path}/{verb}", {}) for verb in ("pause", "resume")]
+    assert [answer.get_json()["definition"]["steps"] for answer in answers] == [expected("hooks.example")] * 5
 
 
 @each(

@@ -14,10 +14,10 @@ from flask import Flask
 from sqlalchemy import select, update
 
 from app.automations.parse import read_definition
-from app.clock import now, timestamp
+from app.clock import now, this_second, timestamp
 from app.console.automations import END_REASON_WORDS
 from app.console.queries import PAGE_ROWS
-from app.db.models import AuditEntry, Automation, AutomationRun, AutomationStep
+from app.db.models import AuditEntry, Automation, AutomationRun, AutomationStep, Webhook
 from app.runs.define import update_automation
 from app.runs.delete import delete_automation
 from app.runs.work import advance_due
@@ -214,6 +214,22 @@ def test_the_report_level_sees_no_addresses(author: Tenant) -> None:
     assert "hidden (needs the scope contact.view)" in browser.get(f"{path}/runs/{run.id}").text
     refused = browser.get(f"{path}?email={ann['email']}")
     assert (refused.status_code, "needs the scope contact.view" in words(refused)) == (403, True)
+
+
+def test_only_who_may_manage_sees_more_of_a_called_url_than_its_host(author: Tenant) -> None:
+    url, moment = "https://hooks.example/secret-path", this_second()
+    author.add(Webhook, url=url, creation_time=moment, due_time=moment)
+    automation_id = new_automation(author, WAIT, branch("is gold", [{"name": "tell", "call": url}], on=GOLD))
+    enter(author)
+    run_path, path = change_run(author, automation_id, step="tell"), f"{PATH}/{automation_id}"
+    for browser in (signed_in(author, "report"), signed_in(author)):
+        assert "tell calls hooks.example 1 run here" in words(browser.get(path))
+        assert "At the step tell : calls hooks.example." in words(browser.get(run_path))
+        pages = [browser.get(page).text for page in (path, run_path, f"{path}/runs.csv", f"{PATH}.csv")]
+        assert [page for page in pages if "secret-path" in page] == []
+    browser = linked(author)
+    assert f"tell calls {url} 1 run here" in words(browser.get(path))
+    assert f"At the step tell : calls {url}." in words(browser.get(run_path))
 
 
 def test_a_run_says_where_its_contact_is_why_and_when_next(author: Tenant) -> None:

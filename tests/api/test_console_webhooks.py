@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import orjson
 from flask import Flask
 from sqlalchemy import select
 from werkzeug.test import TestResponse
@@ -17,6 +18,7 @@ from werkzeug.test import TestResponse
 from app.clock import now, this_second, timestamp
 from app.contacts.delete import delete_list
 from app.db.models import AuditEntry, Event, Webhook, WebhookAttempt, WebhookSecret
+from app.events.outbox import failing_event
 from app.events.webhooks import find_webhook, list_secrets
 from app.http.context import EXTENSION
 from app.lists.find import get_list
@@ -246,6 +248,19 @@ def test_a_delivery_shows_request_answer_and_what_proves_it(tenant: Tenant) -> N
     refused = linked(tenant).post(f"{PATH}/{webhook_id}/deliveries/{lost}/redeliver")
     assert refused.status_code == 409
     assert "only 1 of its 2 events are still kept" in words(refused)
+
+
+def test_only_who_may_manage_sees_more_of_the_url_of_a_failing_webhook_than_its_host(tenant: Tenant) -> None:
+    webhook_id, time = add_webhook(tenant), now()
+    url = "https://failing.example/secret-path"
+    payload = orjson.dumps(failing_event(webhook_id=7, url=url, since=time, moment=time)).decode()
+    event = tenant.add(Event, webhook_id=webhook_id, payload=payload)
+    delivery = add_delivery(tenant, webhook_id, after_event=event - 1, last_event=event)
+    path = f"{PATH}/{webhook_id}/deliveries/{delivery}"
+    for browser, shown_url in ((signed_in(tenant), "failing.example"), (linked(tenant), url)):
+        page = words(browser.get(path))
+        assert (f'"url": "{shown_url}"' in page, "secret-path" in page) == (True, shown_url == url)
+        assert hashlib.sha256(f'{{"events":[{payload}]}}'.encode()).hexdigest() in page, "of what was sent"
 
 
 def test_deliveries_follow_each_other_by_cursors(tenant: Tenant) -> None:
