@@ -7,7 +7,7 @@ ids: receivers learn of an outcome that they have not heard of yet. Addresses an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -33,7 +33,8 @@ PAYLOAD_KEYS_TO_KEEP = frozenset(
 )
 """Fields of an event that stay: ids, and what is one of our words."""
 ANSWER_KEYS_TO_KEEP = frozenset({"id", "list_id", "creation_time", "last_modified_time", "_links"})
-"""Attributes of a contact that stay in the answer that a repeated request gets."""
+"""Attributes of a contact or a suppression that stay in the answer that a repeated request gets; of the links those
+without a query, which may have an address."""
 
 
 def _events_of(session: Session, person: Person) -> Iterator[Rows]:
@@ -61,8 +62,7 @@ def _blank_events(transaction: Transaction, _services: Services, _person: Person
     columns, attempts = table_of(Event).c, table_of(WebhookAttempt).c
     chosen = columns.webhook_id == bindparam("webhook"), columns.id == bindparam("event")
     rows = [
-        {"webhook": event.webhook_id, "event": event.id, "blanked": _only(PAYLOAD_KEYS_TO_KEEP, event.payload)}
-        for event in events
+        {"webhook": event.webhook_id, "event": event.id, "blanked": _kept_payload(event.payload)} for event in events
     ]
     statement = update(table_of(Event)).where(*chosen).values(payload=bindparam("blanked"))
     transaction.connection().execute(statement, rows)
@@ -126,14 +126,21 @@ def _blank_answers(transaction: Transaction, services: Services, person: Person,
         if answer.id not in gone:
             # The person's address may be all of the request that is not known: a plain hash would let it be guessed.
             fingerprint = keyed_digest(secret_key, answer.fingerprint)
-            values = {"body": _only(ANSWER_KEYS_TO_KEEP, answer.body), "fingerprint": fingerprint}
+            values = {"body": _kept_answer(answer.body), "fingerprint": fingerprint}
             transaction.connection().execute(update(records).where(records.c.id == answer.id).values(values))
     return len(answers)
 
 
-def _only(kept: Iterable[str], document: str) -> str:
-    """A JSON object with nothing but what is kept."""
-    return orjson.dumps({name: value for name, value in orjson.loads(document).items() if name in kept}).decode()
+def _kept_answer(document: str) -> str:
+    answer = {name: value for name, value in orjson.loads(document).items() if name in ANSWER_KEYS_TO_KEEP}
+    if "_links" in answer:
+        answer["_links"] = {name: link for name, link in answer["_links"].items() if "?" not in link["href"]}
+    return orjson.dumps(answer).decode()
+
+
+def _kept_payload(document: str) -> str:
+    payload = orjson.loads(document)
+    return orjson.dumps({name: value for name, value in payload.items() if name in PAYLOAD_KEYS_TO_KEEP}).decode()
 
 
 def _webhook_scopes(session: Session, person: Person, column: Any) -> list[ColumnElement[bool]]:

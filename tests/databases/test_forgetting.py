@@ -14,12 +14,13 @@ from email.message import EmailMessage
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import orjson
 import pytest
 from sqlalchemy import delete, event, inspect, select, text, update
 
+from app.addresses import AddressKind
 from app.clock import now
 from app.contacts.suppress import unsubscribe
 from app.db.models import (
@@ -61,6 +62,7 @@ from app.transports.base import DeliveryResult
 from tests.cli.conftest import Cli
 from tests.jobs.conftest import changed
 from tests.support.automations import add_automation
+from tests.support.cases import each
 from tests.support.client import SENDS, Client
 from tests.support.contacts import contacts_path
 from tests.support.sends import SendsApi, file, rows_of
@@ -603,6 +605,25 @@ def test_the_fingerprint_of_a_request_confirms_no_address_that_was_forgotten(ten
         201,
         {name: created[name] for name in ANSWER_KEYS_TO_KEEP if name in created},
     )
+
+
+@each("kind", ["email", "mobile"])
+def test_the_answer_to_a_suppression_keeps_ids_alone_of_a_forgotten_person(
+    tenant: Tenant, worker: Services, kind: AddressKind
+) -> None:
+    """Its link to itself has the address in the query, in which an email is written with `%40`."""
+    list_id, key = tenant.add_list(), unique("key")
+    address = {"email": new_email(), "mobile": new_mobile()}[kind]
+    body = {kind: address, "state": "unsubscribed", "list_id": list_id}
+    added = tenant.api.post("/v1/suppressions", body, headers={"Idempotency-Key": key})
+    assert (added.status_code, address in unquote(added.get_json()["_links"]["self"]["href"])) == (201, True)
+    removed = forget(worker, [tenant.id], kind, address, wait=0).removed
+    assert removed == {"stored answers": 1, "suppressions": 1}
+    (answer,) = rows_of(tenant, IdempotencyRecord, key=key)
+    assert orjson.loads(answer.body or "") == {
+        **{name: added.get_json()[name] for name in ("list_id", "creation_time")},
+        "_links": {"list": {"href": f"/v1/lists/{list_id}"}},
+    }
 
 
 def test_a_message_that_is_being_handed_over_is_waited_for(tenant: Tenant, worker: Services) -> None:
