@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flask import Response, request
 
 from app.accounts.auth import MANAGE
@@ -117,15 +119,18 @@ def _form() -> PauseForm:
     return PauseForm("list", of) if (of := request.args.get("list")) else NO_PAUSE
 
 
-def _note(destination: Destination) -> str | None:
-    return destination.note
+def _reason_of() -> Callable[[Destination], str | None]:
+    """What of the latest attempt of deferred messages is shown: the note only to operators."""
+    if signed_in().is_operator:
+        return lambda destination: destination.note
+    viewer = Viewer(sees_contacts=True, redaction=Redaction.of(services().settings))
+    return lambda destination: viewer.redacted(destination.reason)
 
 
 def _account_page(account_id: int, error: ServiceError | None, form: PauseForm) -> Response:
     parts, moment, begin = services(), now(), known_begin(services().redis)
     with parts.database.read() as session:
         account = existing(session.get(Account, account_id), "account", account_id)
-        viewer = Viewer(sees_contacts=True, redaction=Redaction.of(parts.settings))
         return page_after(
             error,
             "queues_account.html",
@@ -142,7 +147,7 @@ def _account_page(account_id: int, error: ServiceError | None, form: PauseForm) 
             backoffs=backoffs(session, account.id, moment),
             moment=moment,
             looked_at=MAX_DEFERRED,
-            reason_of=_note if signed_in().is_operator else (lambda row: viewer.redacted(row.reason)),
+            reason_of=_reason_of(),
         )
 
 
@@ -158,7 +163,7 @@ def _installation_page(error: ServiceError | None, form: PauseForm = NO_PAUSE) -
             lists=(),
             accounts=live_accounts(session),
             pauses=list_pauses(session, None),
-            may_pause=True,
+            may_pause=signed_in().is_operator,
             form=form,
             kinds=KINDS,
             is_known=is_known,
@@ -171,5 +176,5 @@ def _installation_page(error: ServiceError | None, form: PauseForm = NO_PAUSE) -
             looked_at=MAX_DEFERRED,
             default=DEFAULT_TRANSPORT,
             of=PATH,
-            reason_of=_note,
+            reason_of=_reason_of(),
         )

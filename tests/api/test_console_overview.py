@@ -26,6 +26,7 @@ from app.db.models import (
     SendPause,
     Webhook,
 )
+from app.db.models.webhooks import UNCHECKED_BAR
 from app.sends.pauses.pause import Subject, pause
 from tests.support.browser import HOME, operator, signed_in, words
 from tests.support.cases import each
@@ -168,6 +169,22 @@ def test_what_matters_most_comes_first(tenant: Tenant) -> None:
     assert '<p class="remedy"><a href="/console/domains/' not in seen_by_report, "it may not open them"
     with tenant.services.database.write() as transaction:
         transaction.execute(delete(SendPause).where(SendPause.id == pause_id))
+
+
+def test_an_account_sees_the_state_of_each_webhook(tenant: Tenant) -> None:
+    """As the page of webhooks shows it: one that gets nothing is not said to accept."""
+    values_by_state: dict[str, dict[str, Any]] = {
+        "accepting": {},
+        "failing": {"failures": 3},
+        "held": {"held_to": 5},
+        "refused": {"barred": "leads to a private address"},
+        "being checked": {"barred": UNCHECKED_BAR},
+    }
+    for state, values in values_by_state.items():
+        add_webhook(tenant, f"https://{state.replace(' ', '-')}.example/", **values)
+    page = words(signed_in(tenant, "report").get(HOME))
+    table = " ".join(f"{state.replace(' ', '-')}.example {state} –" for state in values_by_state)
+    assert f"Host State Failing since {table}" in page
 
 
 def test_the_installation_names_whose_webhook_fails_and_leads_there(tenant: Tenant) -> None:

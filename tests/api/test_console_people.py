@@ -65,6 +65,9 @@ def test_a_person_is_looked_up_handed_out_and_forgotten(tenant: Tenant, sends: S
     assert "contacts with their list fields 1" in page
     assert "unsubscribed and blocked addresses 1" in page
     assert "A keyed hash of the address" in page
+    assert "contacts forget" not in page, "an account has no command line"
+    operator_page = words(operator(tenant.app).post(f"{PATH}/held?account={tenant.id}", address=address))
+    assert "With millions of events it takes longer; use flask --app wsgi contacts forget instead." in operator_page
     assert acts(tenant) == []
     file = browser.post(f"{PATH}/export", address=address)
     assert file.headers["Content-Disposition"] == 'attachment; filename="person.json"'

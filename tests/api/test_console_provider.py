@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 from joserfc import jwt
-from sqlalchemy import func, select, update
+from sqlalchemy import delete, func, select, update
 
 from app.accounts.keys import issue_key
 from app.accounts.sessions import make_link
 from app.clock import now
-from app.db.models import Account, AuditEntry, ConsolePerson, ConsoleSession, ConsoleSignIn, Recipient
+from app.db.models import Account, AuditEntry, ConsolePerson, ConsoleSession, ConsoleSignIn, Recipient, SendPause
 from app.http.console.guard import MAX_ATTEMPTS
 from app.maintenance.sweeps import clean
 from app.recipients.row import add_steps, step_row
 from app.recipients.timeline import TimelineStep
+from app.sends.pauses.pause import Subject, pause
 from app.settings import Settings
 from app.sign_in.people import forget_console_person
 from tests.api.test_console_content import mail
@@ -27,7 +28,9 @@ from tests.support.browser import HOME, Browser, words
 from tests.support.cases import each
 from tests.support.forged import CLAIMS, SIGNATURES
 from tests.support.provider import CLIENT_ID, parameters_of, provider, rsa_key
+from tests.support.rows import Rows
 from tests.support.sends import SendsApi
+from tests.support.servers import wait_until
 from tests.support.staff import BEGIN, WAIT, Staff, path_of, staff
 from tests.support.tenants import Tenant, unique
 
@@ -477,6 +480,45 @@ def test_what_is_kept_from_all_but_operators_is_kept_from_a_reader_of_all_accoun
     assert (reader.get(file).status_code, "47110815" in reader.get(file).text) == (403, False)
     assert "451 later" in reader.get(message).text
     assert [words_of_note in browser.get(message).text for browser in (operator, reader)] == [True, False]
+
+
+@pytest.fixture
+def paused_everywhere(tenant: Tenant) -> Iterator[None]:
+    """A domain to which an operator has paused the mail of all accounts."""
+    with tenant.services.database.write() as transaction:
+        pause_id = pause(transaction, Subject(None, domain="paused.example"), "a blocklist").id
+    yield
+    with tenant.services.database.write() as transaction:
+        transaction.execute(delete(SendPause).where(SendPause.id == pause_id))
+
+
+@pytest.mark.usefixtures("paused_everywhere")
+def test_a_reader_of_all_accounts_sees_how_much_waits_without_notes_commands_and_destinations(
+    house: Staff, tenant: Tenant
+) -> None:
+    rows, queue = Rows(tenant.services, tenant.id), f"{HOME}/queues"
+    deferred, held = rows.add_send(["ann@later.example", "bob@later.example"], due_in=60)
+    rows.change([deferred], attempts=1, due_time=now() + timedelta(minutes=1))
+    rows.change([held], state="held", held_state="queued")
+    with tenant.services.database.write() as transaction:
+        steps = [step_row(tenant.id, deferred, TimelineStep.DEFERRED, "451 later", now(), note="10.1.2.3: no route")]
+        add_steps(transaction, steps)
+    operator, reader = house.signed_in("ann"), house.signed_in("dan")
+    wait_until(lambda: "holds list" in operator.get(queue).text, "a reading of the figures is complete")
+    for path, hidden in (
+        (HOME, ("10.1.2.3: no route", ">Destination<")),
+        (
+            queue,
+            ("10.1.2.3: no route", ">Destination<", "holds list", "a blocklist", ">Pause</button>", ">Resume</button>"),
+        ),
+        (f"{queue}?account={tenant.id}", ("10.1.2.3: no route",)),
+    ):
+        pages = [browser.get(path).text for browser in (operator, reader)]
+        assert [[text in page for text in hidden] for page in pages] == [[True] * len(hidden), [False] * len(hidden)]
+    page = words(reader.get(queue))
+    assert re.search(r"later\.example 1 .* UTC .* UTC 451 later", page)
+    assert re.search(r"mail of all accounts to paused\.example .* UTC the operator of this service 0", page)
+    assert "Relays and gateways Transport Type State default email in use" in words(reader.get(HOME))
 
 
 def test_a_person_with_several_roles_has_one_at_a_time_and_chooses(
