@@ -32,16 +32,24 @@ ReplaceUrl = Callable[[str], str | None]
 """Returns the URL that replaces the one found, or None to keep it."""
 
 _TAG = re.compile(r"<(?:a|area)(?=[\s/])", re.IGNORECASE)
+# As in browsers, a value may be missing before the end of the tag, and a stray "=" is a name. There is no match only if
+# the tag or a quoted value does not end.
 _ATTRIBUTE = re.compile(
-    r"""[\s/]*([^\s/>=][^\s/>=]*+)(?:\s*+=\s*+(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s>"'][^\s>]*+)))?"""
+    r"""
+    [\s/]*([^\s/>][^\s/>=]*+)
+    (?:\s*+=\s*+(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s>"'][^\s>]*+)|(?=>))|(?!\s*+=))
+    """,
+    re.VERBOSE,
 )
 _END = re.compile(r"[\s/]*>")
 _WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
-_TEXT_URL = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
+_TEXT_URL = re.compile(r"https?://(?:(?!\]\()[^\s<>\"])+", re.IGNORECASE)
+"""It ends before `](`, because the text of a link in a generated text, `[text](address)`, may itself be a URL."""
 _DROPPED_BY_BROWSERS = re.compile(r"[\t\r\n]+")
 _PUNCTUATION = ".,;:!?'"
 """Characters at the end of a URL in a text that belong to the surrounding sentence."""
 _OPENING = {")": "(", "]": "["}
+_ROUND_BRACKET = re.compile(r"[()]")
 
 MAX_SCANNED = 5_000
 """Tags in HTML, URLs in a text. Further ones are not replaced."""
@@ -64,7 +72,7 @@ def replace_in_text(body: str, replace: ReplaceUrl) -> str:
     """The text with links replaced."""
 
     def replaced(match: re.Match[str]) -> str:
-        url = _without_punctuation(match[0])
+        url = _url_of_match(match)
         new = replace(url) if _WEB.match(url) else None
         return match[0] if new is None else new + match[0][len(url) :]
 
@@ -122,6 +130,17 @@ def _value(attribute: re.Match[str]) -> tuple[int, int, str]:
             url = _DROPPED_BY_BROWSERS.sub("", decode(attribute[name]).strip())
             return attribute.start(name) - quotes, attribute.end(name) + quotes, url
     return attribute.end(), attribute.end(), ""
+
+
+def _url_of_match(match: re.Match[str]) -> str:
+    """The URL without what follows it. The address of `[text](address)` ends at its closing bracket."""
+    if match.string.endswith("](", 0, match.start()):
+        depth = 0
+        for bracket in _ROUND_BRACKET.finditer(match[0]):
+            depth += 1 if bracket[0] == "(" else -1
+            if depth < 0:
+                return match[0][: bracket.start()]
+    return _without_punctuation(match[0])
 
 
 def _without_punctuation(url: str) -> str:

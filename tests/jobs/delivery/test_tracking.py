@@ -152,6 +152,25 @@ def test_links_of_a_generated_text_part_count_as_links_of_a_text(inbox: Inbox, a
     assert inbox.recipient()["open_type"] == "text"
 
 
+def test_a_link_whose_text_is_a_url_leads_where_each_of_its_urls_leads(inbox: Inbox, anon: Client) -> None:
+    """In the text part, which has both of them; one that is a secret or an opt-out link is not tracked there either."""
+    markup = (
+        '<a href="https://a.example/pay?id=%%n%%">https://a.example/pay</a>, '
+        '<a href="https://a.example/">A</a>\'s <a href="https://a.example/?token=%%name%%">https://a.example/in</a> '
+        '<a href="%%unsubscribe_link%%">https://a.example/unsubscribe</a>'
+    )
+    _, text = inbox.get(body_html=markup, body_text=None)
+    tracked = r"http://[^/\s]+/c/[\w-]+"
+    assert re.fullmatch(
+        rf"\[{tracked}\]\({tracked}\), \[A\]\({tracked}\)'s \[{tracked}\]\(https://a\.example/\?token=ann\) "
+        rf"\[{tracked}\]\(http://[^/\s]+/u/[\w-]+\)\s*",
+        text,
+        re.ASCII,
+    )
+    led = [anon.get(path).headers["Location"] for path in LINK.findall(text)]
+    assert led == [f"https://a.example/{place}" for place in ("pay", "pay?id=7", "", "in", "unsubscribe")]
+
+
 @pytest.mark.parametrize("name", ["unsubscribe_link", "preferences_link"])
 def test_links_to_unsubscribe_and_to_choose_are_not_tracked(inbox: Inbox, name: str) -> None:
     """They lead to their own pages directly."""

@@ -31,6 +31,12 @@ def bracketed(url: str) -> str:
         ('<link href="https://a.example/"><abbr href="https://a.example/"><a data-href="https://a.example/">', []),
         ('<a title="<a href=https://a.example/>">', []),
         ('<a href="https://a.example/', []),
+        ('<a href=https://a.example/ style=>a</a><a href= title="b">b</a>', ["https://a.example/"]),
+        ('<a href=>a</a><a = href="https://b.example/">b</a>', ["https://b.example/"]),
+        ("<a href=>a</a><a href = >b</a><a href=https://c.example/>c</a>", ["https://c.example/"]),
+        ('<a style== =x href=/ ><a href="https://b.example/" style = >b</a>', ["https://b.example/"]),
+        ('<a href="https://a.example/"><a style="><a href="https://b.example/">', ["https://a.example/"]),
+        ("<a href=https://a.example/ style='><a href=https://b.example/>", []),
         ("https://a.example/", []),
     ],
 )
@@ -50,6 +56,14 @@ def test_links_of_html_are_found(html: str, urls: list[str]) -> None:
             ["http://a.example/((", "http://b.example/(x", "http://c.example/)("],
         ),
         ("https://a.example/%%name%% http:// mailto:a@b.example www.a.example", []),
+        ("[https://a.example/x](https://b.example/?y=1).", ["https://a.example/x", "https://b.example/?y=1"]),
+        ("[Go to https://a.example/x.](https://b.example/a_(b)),", ["https://a.example/x", "https://b.example/a_(b)"]),
+        ("[https://a.example/[x]](mailto:a@b.example)", ["https://a.example/[x]"]),
+        ("[https://a.example/%%name%%](https://b.example/)", ["https://b.example/"]),
+        ("[https://a.example/x](https://b.example/%%name%%)", ["https://a.example/x"]),
+        ("[A](https://a.example)'s, [b](http://b.example/(x)!)-c", ["https://a.example", "http://b.example/(x)!"]),
+        ("[a](http://a.example/)[b](http://b.example/)", ["http://a.example/", "http://b.example/"]),
+        ("](http://a.example/(x )](http://b.example.", ["http://a.example/(x", "http://b.example"]),
     ],
 )
 def test_links_of_a_text_are_found(text: str, urls: list[str]) -> None:
@@ -73,7 +87,13 @@ def test_any_html_can_be_read(html: str) -> None:
     assert replace_in_text(html, lambda _: None) == html
 
 
-@pytest.mark.parametrize("piece", ['<a "', "<a '", '<a href="x', "<a x ", "<a/", "http://", "<a" + " " * 500, "("])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *('<a "', "<a '", '<a href="x', "<a x ", "<a/", "<a =", "<a x=>", "<a" + " " * 500),
+        *("http://", "(", "](http://a", "](http://a)"),
+    ],
+)
 def test_the_time_is_linear(piece: str) -> None:
     """A body of the maximum size does not take minutes, whatever it repeats."""
     body = piece * (1024 * 1024 // len(piece))
