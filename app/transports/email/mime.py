@@ -23,6 +23,7 @@ import idna
 
 from app.addresses import LONGEST_EMAIL
 from app.content.attachments import plain_type
+from app.decoding import decode_words
 
 # Mail addresses in SMTP commands and headers.
 
@@ -229,11 +230,15 @@ def address_list_header(name: str, written: str) -> bytes:
     if written.isascii() and max(map(len, words), default=0) + len(name) + 2 <= MAX_LINE_LENGTH:
         return _field(name, _folded(name, " ".join(words)))
     encoded = [
-        f"{_phrase(name, one_line(display_name))}\r\n <{ascii_domain(address)}>" if display_name else address
+        _mailbox(name, one_line(decode_words(display_name)), ascii_domain(address))
         for display_name, address in mailboxes([" ".join(words)])
         if address and is_safe(address) and len(address) <= LONGEST_EMAIL
     ]
     return _field(name, ",\r\n ".join(encoded)) if encoded else text_header(name, written)
+
+
+def _mailbox(name: str, display_name: str, address: str) -> str:
+    return f"{_phrase(name, display_name)}\r\n <{address}>" if display_name else address
 
 
 def mailboxes(values: Iterable[str]) -> list[tuple[str, str]]:

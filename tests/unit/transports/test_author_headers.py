@@ -49,6 +49,13 @@ def test_they_take_the_place_of_those_of_the_service() -> None:
         ("undisclosed-recipients:;", "undisclosed-recipients:;"),
         ("=?utf-8?q?Zo=C3=AB?= <zoe@example.com>", "Zoë <zoe@example.com>"),
         ("Zoë <zoe@bücher.example>, bob@example.com", "Zoë <zoe@xn--bcher-kva.example>, bob@example.com"),
+        ("zoe@bücher.example, <bob@bücher.example>", "zoe@xn--bcher-kva.example, bob@xn--bcher-kva.example"),
+        (
+            "=?utf-8?q?A?= =?utf-8?b?w6k=?= <a@example.com>, Zoë <z@example.com>",
+            "Aé <a@example.com>, Zoë <z@example.com>",
+        ),
+        ("=?utf-8?q?=2C?= <a@example.com>, é@example.com", '"," <a@example.com>, é@example.com'),
+        ("=?utf-8?q??= <a@example.com>, Zoë <z@example.com>", "a@example.com, Zoë <z@example.com>"),
     ],
 )
 def test_addresses_stay_as_they_are_written(written: str, read: str) -> None:
