@@ -13,6 +13,7 @@ from transactional_messaging.webhooks import RecentBatches, verify
 
 from app.demo import receiver
 from app.events.signing import signature_header
+from app.events.webhooks import MAX_SECRETS
 
 OLD, NEW = (
     "an old secret, long enough to sign with, also for HS384",
@@ -47,6 +48,14 @@ def test_a_signature_of_the_service_proves_the_batch() -> None:
 )
 def test_while_a_secret_is_rotated_either_proves_it(secrets: str | list[str] | dict[str, str]) -> None:
     assert verify(BODY, signed(("k1", OLD), ("k2", NEW)), secrets).id == "b-1"
+
+
+def test_each_of_the_most_secrets_that_a_webhook_may_have_proves_it() -> None:
+    secrets = [(f"k{number}", f"{NEW} {number}") for number in range(MAX_SECRETS)]
+    header = signed(*secrets)
+    assert [verify(BODY, header, {key_id: secret}).key_id for key_id, secret in secrets] == [
+        key_id for key_id, _ in secrets
+    ]
 
 
 @pytest.mark.parametrize(

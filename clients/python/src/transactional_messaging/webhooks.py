@@ -28,7 +28,7 @@ LIFETIME = 300
 """Seconds for which a signature is good."""
 LEEWAY = 30
 """Seconds by which two clocks may differ."""
-MOST_SIGNATURES = 10
+MOST_SIGNATURES = 20
 LONGEST_SIGNATURE = 4096
 TOKEN = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 
