@@ -65,6 +65,7 @@ from app.db.queue import RUN_QUEUE, SEND_QUEUE
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import simulated, smpp
+from app.inbound.hooks.mailgun import TOKEN_LIFETIME
 from app.infrastructure import liveness
 from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
@@ -326,7 +327,7 @@ def _clean(services: Services) -> None:
     _delete_older(services, TriggerFiring, TriggerFiring.time, logs)
     _delete_older(services, InboundRecord, InboundRecord.time, logs)
     _delete_older(services, DomainReport, DomainReport.time, logs)
-    _delete_older(services, HookToken, HookToken.time, logs)
+    _delete_older(services, HookToken, HookToken.time, logs and max(logs, TOKEN_LIFETIME))
     _delete_older(services, DkimKey, DkimKey.retired_time, RETIRED_KEY_LIFETIME)
     _delete_older(services, ContactImport, ContactImport.last_modified_time, logs)
     _delete_older(services, BulkAction, BulkAction.end_time, logs)

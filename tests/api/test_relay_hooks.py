@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -265,6 +266,18 @@ def test_a_token_of_mailgun_is_accepted_with_one_event_only(relay: Client, rows:
     for body in (genuine, forged, genuine):
         assert relay.post("/inbound/mailgun", body).status_code == 200
     assert ([step for step, _ in first.steps], second.steps) == (["reported arrived"], [])
+
+
+def test_a_token_of_mailgun_is_used_up_by_an_event_that_changes_nothing(relay: Client, rows: Rows) -> None:
+    """Whether it reports nothing, or is about a mail of somebody else."""
+    sent, token = SentMail.by(rows), uuid.uuid4().hex
+    ignored = [mailgun_event(sent, "opened"), mailgun_event(Mail(email=sent.email), "delivered"), {}]
+    for number, event in enumerate(ignored):
+        genuine = mailgun(SECRET, event, token=f"{token}{number}")
+        forged = {**genuine, "event-data": mailgun_event(sent)}
+        for body in (genuine, genuine, forged):
+            assert relay.post("/inbound/mailgun", body).status_code == 200
+    assert (sent.state, sent.steps) == ("delivered", [])
 
 
 def test_mailgun_names_a_mail_by_its_message_id_too(relay: Client, sent: SentMail) -> None:

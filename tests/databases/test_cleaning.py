@@ -36,6 +36,7 @@ from app.db.models import (
     Webhook,
     WebhookAttempt,
 )
+from app.inbound.hooks.mailgun import MAX_AGE, MAX_CLOCK_SKEW
 from app.maintenance import sweeps
 from tests.databases.running import Alone, alone
 from tests.support.databases import BACKENDS
@@ -236,6 +237,19 @@ def test_tokens_of_relays_and_reports_about_domains_are_deleted_after_the_retent
     assert kept(parts, DomainReport) == [young]
     with parts.services.database.read() as session:
         assert session.scalars(select(HookToken.token)).all() == ["1"]
+
+
+def test_a_token_of_a_relay_is_stored_for_as_long_as_its_signature_is_accepted(parts: Alone) -> None:
+    """Even if the retention is shorter: a forged event could follow with the same signature."""
+    ages = {"young": MAX_AGE + MAX_CLOCK_SKEW - timedelta(minutes=1), "old": MAX_AGE + MAX_CLOCK_SKEW}
+    with parts.services.database.write() as transaction:
+        for token, age in ages.items():
+            row = {"token": token, "account_id": parts.tenant.id, "fingerprint": "f", "time": now() - age}
+            transaction.execute(insert(HookToken).values(**row))
+    settings = replace(parts.services.settings, retain_logs=timedelta(hours=1))
+    sweeps.clean(replace(parts.services, settings=settings))
+    with parts.services.database.read() as session:
+        assert session.scalars(select(HookToken.token)).all() == ["young"]
 
 
 def test_retired_keys_are_deleted_after_a_week(parts: Alone) -> None:

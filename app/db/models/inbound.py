@@ -37,7 +37,8 @@ class HookToken(Base):
     __table_args__ = (Index("ix_hook_tokens_time", "time"),)
 
     token: Mapped[Impersonal] = mapped_column(primary_key=True)
-    account_id: Mapped[AccountId]
+    account_id: Mapped[AccountId | None]
+    """None if the event is about no mail of this service, or reports nothing."""
     fingerprint: Mapped[Impersonal]
     """The fingerprint of the event."""
     time: Mapped[datetime]

@@ -47,10 +47,10 @@ class RelayEvent(NamedTuple):
     """What an event says of one mail, which is named by its uuid or by its return path.
 
     Copies of an event have the same `fingerprint`. A relay that does not sign the whole request signs a one-time
-    `token`, which is accepted with one event only.
+    `token`, which is accepted with one event only: its hook returns those without a `report`, too.
     """
 
-    report: Report
+    report: Report | None
     fingerprint: str
     uuid: str | None = None
     return_path: str = ""
@@ -64,7 +64,7 @@ class RelayHook(Protocol):
     """The status by which the relay knows that its events have been recorded."""
 
     def read(self, request: HookRequest, /) -> Sequence[RelayEvent]:
-        """The events of a genuine request, of which those that report nothing of interest are left out.
+        """The events of a genuine request. Those that report nothing of interest may be left out if they have no token.
 
         Raises `HookRefused`, `HookBusy` and `ServiceError` (`invalid_request`).
         """

@@ -36,6 +36,8 @@ MAX_AGE = timedelta(hours=12)
 """Mailgun retries for eight hours, perhaps with the first signature."""
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 """How far the time of a signature may be ahead of our clock."""
+TOKEN_LIFETIME = MAX_AGE + MAX_CLOCK_SKEW
+"""For how long after its first use a token may come again with a signature that is accepted."""
 MAX_TOKEN_LENGTH = 200
 TOO_OLD_STATUS = "4.4.7"
 """Mailgun gave up retrying."""
@@ -60,10 +62,8 @@ class MailgunHook:
         (document, *_) = objects_of([request.document()]) or [{}]
         token = self._checked_token(fields_of(document, "signature"))
         event = fields_of(document, "event-data")
-        report, uuid = report_of(event), _uuid(event)
-        if report is None or uuid is None:
-            return []
-        return [RelayEvent(report, fingerprint_of("mailgun", text_of(event, "id"), event), uuid, token=token)]
+        fingerprint = fingerprint_of("mailgun", text_of(event, "id"), event)
+        return [RelayEvent(report_of(event), fingerprint, _uuid(event), token=token)]
 
     def _checked_token(self, signature: Fields) -> str:
         """The token of a valid signature. Raises `HookRefused`."""

@@ -21,6 +21,7 @@ from app.db.expressions import between_ids, in_json
 from app.db.models import HookToken, InboundRecord, Recipient
 from app.inbound.effect import Effect, installation_redaction
 from app.inbound.email.record import fingerprint_of_report, record_report
+from app.inbound.email.report import Report
 from app.inbound.hooks.base import RelayEvent
 from app.secret_keys import SecretKeys
 from app.services import Services
@@ -31,15 +32,16 @@ TIME_LIMIT = 8.0
 
 
 class _RecipientEvent(NamedTuple):
-    """An event with the recipient that it is about."""
+    """An event that reports something, with the recipient that it is about."""
 
     account_id: int
     recipient_id: int
+    report: Report
     event: RelayEvent
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint_of_report(self.recipient_id, self.event.report, self.event.fingerprint)
+        return fingerprint_of_report(self.recipient_id, self.report, self.event.fingerprint)
 
 
 def take_relay_events(services: Services, events: Sequence[RelayEvent]) -> bool:
@@ -49,6 +51,8 @@ def take_relay_events(services: Services, events: Sequence[RelayEvent]) -> bool:
     with services.database.read() as session:
         recipient_events = _with_recipients(session, services.settings.secret_keys, events)
         recorded = _recorded_before(session, recipient_events)
+    tokens = {"", *(recipient_event.event.token for recipient_event in recipient_events)}
+    _use_up_tokens(services, [event for event in events if event.token not in tokens])
     end = time.monotonic() + TIME_LIMIT
     is_complete = True
     for recipient_event in recipient_events:
@@ -56,14 +60,14 @@ def take_relay_events(services: Services, events: Sequence[RelayEvent]) -> bool:
             continue
         if time.monotonic() > end or services.stopping.is_set():
             return False
-        report = replace(recipient_event.event.report, detail=redaction.redact(recipient_event.event.report.detail))
-        effect = _record(services, recipient_event._replace(event=recipient_event.event._replace(report=report)))
+        report = replace(recipient_event.report, detail=redaction.redact(recipient_event.report.detail))
+        effect = _record(services, recipient_event._replace(report=report))
         is_complete = is_complete and effect is not Effect.EARLY
     return is_complete
 
 
 def _with_recipients(session: Session, secret_keys: SecretKeys, events: Sequence[RelayEvent]) -> list[_RecipientEvent]:
-    """The events that are about mails of this service: by the uuid, else by the return path."""
+    """The events that report something about mails of this service: by the uuid, else by the return path."""
     uuids = {event.uuid for event in events if event.uuid}
     by_uuid = _rows_of_uuids(session, uuids)
     signed = {event.return_path: _signed_id(secret_keys, event.return_path) for event in events if event.return_path}
@@ -72,8 +76,8 @@ def _with_recipients(session: Session, secret_keys: SecretKeys, events: Sequence
     recipient_events = []
     for event in events:
         place = by_uuid.get(event.uuid or "") or by_id.get(signed.get(event.return_path) or 0)
-        if place is not None:
-            recipient_events.append(_RecipientEvent(*place, event))
+        if place is not None and event.report is not None:
+            recipient_events.append(_RecipientEvent(*place, event.report, event))
     return recipient_events
 
 
@@ -116,10 +120,20 @@ def _record(services: Services, recipient_event: _RecipientEvent) -> Effect:
         if recipient_event.event.token and not _takes_token(transaction, recipient_event):
             return Effect.IGNORED
         return record_report(
-            transaction, recipient_event.recipient_id, recipient_event.event.report, recipient_event.event.fingerprint
+            transaction, recipient_event.recipient_id, recipient_event.report, recipient_event.event.fingerprint
         )
 
     return services.database.transact(work)
+
+
+def _use_up_tokens(services: Services, events: Sequence[RelayEvent]) -> None:
+    """Stores the tokens of events that change nothing: otherwise a forged event could have them."""
+    if events:
+        rows = [
+            {"token": event.token, "account_id": None, "fingerprint": event.fingerprint, "time": now()}
+            for event in events
+        ]
+        services.database.transact(lambda transaction: insert_new_rows(transaction, HookToken, rows))
 
 
 def _takes_token(transaction: Transaction, recipient_event: _RecipientEvent) -> bool:
