@@ -10,9 +10,11 @@ What is there already is not added again, so the program can be repeated after a
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from transactional_messaging import Client, ValidationFailed
 
@@ -20,14 +22,17 @@ REQUEST_SIZE = 1000  # suppressions in one request
 ADDRESS_COLUMNS = ("email", "address", "recipient", "emailaddress")  # as different providers call them
 REASON_COLUMNS = ("reason", "type", "suppressionreason")
 WORDS = {"unsub": "unsubscribed", "manual": "unsubscribed", "spam": "complaint", "complain": "complaint"}
+SMTP_CODE = re.compile(r"(smtp; *)?[45](\d\d\b|\.\d)")  # the reply of a mail server, in which such words say nothing
 
 
-def suppression_of(row: dict[str, str], file_name: str) -> dict[str, str]:
-    """What a row says. Without a column for the reason, the name of the file says it."""
-    cells = {name.strip().lower().replace(" ", ""): cell.strip() for name, cell in row.items()}
+def suppression_of(row: dict[str | None, Any], file_name: str) -> dict[str, str]:
+    """What a row says, which may be shorter or longer than the header. Without a reason, the name of the file says
+    it."""
+    cells = {name.strip().lower().replace(" ", ""): (cell or "").strip() for name, cell in row.items() if name}
     address = next((cells[name] for name in ADDRESS_COLUMNS if cells.get(name)), "")
     reason = next((cells[name] for name in REASON_COLUMNS if cells.get(name)), file_name).lower()
-    meaning = next((meaning for word, meaning in WORDS.items() if word in reason), "permanent bounce")
+    words = {} if SMTP_CODE.match(reason) else WORDS
+    meaning = next((meaning for word, meaning in words.items() if word in reason), "permanent bounce")
     if meaning == "unsubscribed":
         return {"state": "unsubscribed", "email": address}
     return {"state": "blocked", "email": address, "reason": meaning}
