@@ -8,9 +8,9 @@ import contextlib
 import logging
 import math
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -194,7 +194,6 @@ class TransportPool:
         self._share = share
         self._limits = limits
         self._most = connections
-        self.executor = ThreadPoolExecutor(connections, thread_name_prefix="send")
         self.availability = Availability(f"transport {name}")
         self.turns = Turns()
         self.seconds = 0.0
@@ -202,6 +201,7 @@ class TransportPool:
         self._slots: queue.LifoQueue[ConnectionSlot] = queue.LifoQueue()
         for _ in range(connections):
             self._slots.put(make_slot())
+        self._threads: list[threading.Thread] = []
         self._is_closed = False
         TRANSPORT_SLOTS.add_source(self.slots_measured)
         TRANSPORT_SET_ASIDE.add_source(self.set_aside_measured)
@@ -231,6 +231,13 @@ class TransportPool:
     def set_aside_measured(self) -> Measurement:
         """For the gauge of transports that this process sends nothing to now."""
         return {} if self._is_closed else {(self.name,): float(self.availability.is_backed_off)}
+
+    def start_thread(self, work: Callable[[], None]) -> None:
+        """Does the work in a thread, for one dispatcher at a time. Raises `RuntimeError` if no memory is left for it.
+        After that, a `ThreadPoolExecutor` would still do the work once, and have one thread less from then on."""
+        thread = threading.Thread(target=work, name="send")
+        thread.start()
+        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[ConnectionSlot]:
@@ -276,6 +283,7 @@ class TransportPool:
     def close(self) -> None:
         """Closes threads and connections; waits for messages in flight."""
         self._is_closed = True
-        self.executor.shutdown()
+        while self._threads:  # which may start others
+            self._threads.pop().join()
         for _ in range(self._most):
             self._slots.get().close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import queue
 import threading
@@ -26,6 +27,8 @@ from app.sends.delivery.router import PassedMessage
 from app.sends.delivery.sender_worker import SenderWorker, deferred
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.attempt_result import AttemptResult
+
+logger = logging.getLogger(__name__)
 
 STALL_TIMEOUT = 0.05
 """Seconds without any answer after which a quick connection counts as slow."""
@@ -108,6 +111,7 @@ class Dispatcher:
         self._in_flight: dict[int, ClaimedRecipient] = {}
         self._running = self._blocked = 0
         """Threads that send, and how many of them wait for a slow relay or gateway, or build a large message."""
+        self._has_complained = False
         self._being_built: set[int] = set()
         """Recipients in the queue whose messages are being built ahead."""
 
@@ -178,8 +182,13 @@ class Dispatcher:
     def _start_thread(self) -> None:
         """Starts one more thread, if there is work and a connection for it. Under the lock."""
         if self._running < self._pool.connections and self._has_next():
-            self._running += 1
-            self._pool.executor.submit(self._run)
+            try:
+                self._pool.start_thread(self._run)
+                self._running += 1
+            except RuntimeError as error:  # no memory is left for it: `assist` tries again
+                if not self._has_complained:
+                    logger.warning("messages wait for another thread: %s", error)
+                self._has_complained = True
 
     def _run(self) -> None:
         """The work of one thread, until the queue is empty or other processes get its connection."""
@@ -338,6 +347,11 @@ class Dispatchers:
             *waiting,
             *(recipient_id for dispatcher in self._all.values() for recipient_id in dispatcher.recipient_ids),
         ]
+
+    @property
+    def pools_in_use(self) -> set[TransportPool]:
+        """The pools with a message in flight."""
+        return {pool for pool, dispatcher in self._all.items() if dispatcher}
 
     def queued(self) -> int:
         """Number of recipients that no thread has taken yet."""

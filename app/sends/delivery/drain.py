@@ -209,7 +209,7 @@ class Drain:
         self._pending = PendingOutcomes(services.database, sender_worker.name, RetryRules.of(services.settings))
         self._end = time.monotonic() + TIME_SLICE
         self._next_claim = self._paused_until = 0.0
-        self._renewed_at = time.monotonic()
+        self._renewed_at = uptime()
         self._may_have_unknown_claims = False
         """A claim failed, but may have been committed."""
         self._claims_at_once = False
@@ -236,10 +236,29 @@ class Drain:
         process stops while the database fails."""
         self._next_claim = 0.0  # rows recovered since the first claim are due, too
         while self._step():
-            if (self._dispatcher or self._may_have_unknown_claims) and time.monotonic() > self._end + MAX_WAIT:
-                self._end = time.monotonic() + TIME_SLICE  # one slow message must not delay all others
+            if time.monotonic() > self._end + MAX_WAIT and self._may_extend():
+                self._extend()
         if not self._pending.results:
             self._sender_worker.clear_journal()
+
+    def _may_extend(self) -> bool:
+        """Whether to go on for another time slice. Not with leases that may have ended: recovery would take messages
+        in flight here for those of a dead worker."""
+        waits = self._services.stopping.is_set() or self._is_paused() or self._must_renew()
+        return bool(self._dispatcher or self._may_have_unknown_claims) and not waits
+
+    def _extend(self) -> None:
+        """Begins another time slice, because one slow message must not delay all others. There may be one in flight at
+        the end of each, so all is done that would otherwise be done between two drains."""
+        self.recover()
+        self._sender_worker.clear_journal(self._leased_ids)
+        self._sender_worker.router.close_unused(self._dispatcher.pools_in_use)
+        self._end = time.monotonic() + TIME_SLICE
+
+    @property
+    def _leased_ids(self) -> set[int]:
+        """The recipients in flight, and those whose outcomes are not in the database."""
+        return {*self._dispatcher.recipient_ids, *self._pending.ids}
 
     def _step(self) -> bool:
         """Collects, writes and claims once; returns whether there is more to do."""
@@ -296,7 +315,7 @@ class Drain:
         return bool(has_results or pending.released or pending.postponed or self._must_renew())
 
     def _must_renew(self) -> bool:
-        return bool(self._dispatcher) and time.monotonic() > self._renewed_at + LEASE / 4
+        return bool(self._dispatcher) and uptime() > self._renewed_at + LEASE / 4
 
     def _write(self) -> None:
         """Writes results, released rows and leases. Those that fail are kept and written later."""
@@ -310,7 +329,7 @@ class Drain:
             if self._sender_worker.mirror and self._pending.results is not results:
                 self._sender_worker.mirror.settle([result.recipient_id for result in results])
         if renewing:
-            self._renewed_at = time.monotonic()
+            self._renewed_at = began
             self._dispatcher.extend_leases(began + LEASE)
 
     def _claim_and_dispatch(self) -> None:
@@ -328,7 +347,7 @@ class Drain:
             self._next_claim = time.monotonic() + POLL_INTERVAL
 
     def _claim(self, size: int) -> list[ClaimedRecipient]:
-        leased = (*self._dispatcher.recipient_ids, *self._pending.ids) if self._may_have_unknown_claims else None
+        leased = self._leased_ids if self._may_have_unknown_claims else None
         self._claims_at_once = False
         try:
             self._returning.queue_slices(None if self._dispatcher else self._services.stopping)

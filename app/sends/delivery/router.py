@@ -2,13 +2,15 @@
 
 It is read again when a batch was loaded under another version (app/routing/table.py), so that a change needs no
 restart. A transport that was changed, disabled or deleted gets no further message; its pool is closed when the drain
-that may still use it has ended.
+that may still use it has ended, or goes on for another time slice without a message in flight there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -111,6 +113,19 @@ class Router:
             pool.close()
         for pool in self._pools.values():
             pool.close_others()
+        self._end_unused()
+
+    def close_unused(self, in_use: Collection[TransportPool]) -> None:
+        """Closes what a change has put out of use while a drain goes on: a pool only once nothing is in flight over it,
+        and in a thread, because a relay may not answer."""
+        for pool in [pool for pool in self._unused if pool not in in_use]:
+            with contextlib.suppress(RuntimeError):  # no memory is left for it: it is closed later
+                threading.Thread(target=pool.close, name="closing", daemon=True).start()
+                self._unused.remove(pool)
+        if not self._unused:
+            self._end_unused()
+
+    def _end_unused(self) -> None:
         used = {(transport.name, transport.url) for transport in self._used.values()}
         for key in self._transports.keys() - used:
             _end(self._transports.pop(key)[0])

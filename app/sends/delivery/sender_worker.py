@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -255,11 +255,11 @@ class SenderWorker:
             logger.warning("the journal can be written again; sending continues")
         return True
 
-    def clear_journal(self) -> None:
-        """Empties the journal: every result is in the database. Those that stay in it are written twice, which changes
-        nothing."""
+    def clear_journal(self, unwritten: Collection[int] = ()) -> None:
+        """Deletes the results that are in the database, all but those of these recipients, from the journal. Those that
+        stay in it are written twice, which changes nothing."""
         try:
-            self.journal.clear()
+            self.journal.clear(unwritten)
         except OSError as error:
             logger.error("the journal cannot be emptied: %s", error)
 

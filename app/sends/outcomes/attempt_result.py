@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -70,6 +70,7 @@ class AttemptResult(NamedTuple):
             "gateway_id": self.result.gateway_id,
             "segments": self.result.segments,
             "note": self.result.note,
+            **({"untaken": self.result.untaken.value} if self.result.untaken else {}),
             **({"about_sender": True} if self.result.about_sender else {}),
             "rendered": self.rendered,
             **({"transport": self.transport} if self.transport else {}),
@@ -95,6 +96,7 @@ def parse_line(line: bytes) -> AttemptResult:
                 fields.get("gateway_id"),  # a journal of an older version has neither
                 fields.get("segments"),
                 fields.get("note"),
+                Untaken(fields["untaken"]) if "untaken" in fields else None,
                 about_sender=bool(fields.get("about_sender")),
             ),
             rendered=fields.get("rendered"),
@@ -196,25 +198,36 @@ class Journal:
         """The journal could not be written, and has not been repaired since."""
 
     def append(self, attempt_result: AttemptResult) -> None:
-        """Appends one result on a separate line, and hands a copy to the mirror. Raises `OSError`."""
-        line = attempt_result.line()
-        if self._mirror:
-            self._mirror(attempt_result.recipient_id, line)
-        with self._lock:
-            line, self._cut = b"\n" + line if self._cut else line, True
-            try:
+        """Appends one result on a separate line, and hands a copy to the mirror in any case. Raises `OSError`."""
+        copy = line = attempt_result.line()
+        try:
+            with self._lock:
+                line, self._cut = b"\n" + line if self._cut else line, True
                 write_all(self._descriptor, line)
-            except OSError:
-                self.is_broken = True
-                raise
+                self._cut = False
+        except OSError:
+            self.is_broken = True
+            raise
+        finally:
+            if self._mirror:
+                self._mirror(attempt_result.recipient_id, copy)
+
+    def clear(self, unwritten: Collection[int] = ()) -> None:
+        """Deletes what is in the database: all results but those of these recipients. Raises `OSError`."""
+        with self._writing():
+            if size := os.fstat(self._descriptor).st_size:
+                os.ftruncate(self._descriptor, self._move_to_front(unwritten, size) if unwritten else 0)
             self._cut = False
 
-    def clear(self) -> None:
-        """Empties it: every result is in the database. Raises `OSError`."""
-        with self._writing():
-            if os.fstat(self._descriptor).st_size:
-                os.ftruncate(self._descriptor, 0)
-            self._cut = False
+    def _move_to_front(self, unwritten: Collection[int], size: int) -> int:
+        """Writes the results of these recipients over the beginning, and returns their length. A kill before the rest
+        is cut off loses nothing: whoever recovers the journal skips the line that is overwritten in part."""
+        results = parse_lines(os.pread(self._descriptor, size, 0))
+        lines = b"".join(result.line() for result in results if result.recipient_id in unwritten)
+        if lines:
+            with self._path.open("r+b", buffering=0) as file:  # the descriptor can only append
+                write_all(file.fileno(), lines)
+        return len(lines)
 
     def repair(self) -> None:
         """Makes sure that results can be written where whoever recovers them finds them: in a new file, with what this

@@ -77,17 +77,28 @@ class Mirror:
         self._settled: list[int] = []
         """The numbers of blocks to delete."""
         self._is_slow = self._is_away = self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
+        self._thread: threading.Thread | None = None
         """Started by the first result."""
 
     def add(self, recipient_id: int, line: bytes) -> None:
-        """Takes a line of the journal."""
+        """Takes a line of the journal. Raises nothing."""
         with self._lock:
-            if self._thread.ident is None:
-                self._thread.start()
             self._waiting[recipient_id] = line
+            if self._thread is None:
+                self._start()
             if len(self._waiting) in (1, ENOUGH):
                 self._work.notify()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="mirror", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no memory is left for it: the next result starts one
+            if not self._is_away:
+                logger.warning("results are not mirrored: %s", error)
+            self._is_away = self._is_slow = True
+            return
+        self._thread = thread
 
     def settle(self, recipient_ids: Iterable[int]) -> None:
         """The results of these recipients are in the database."""
@@ -123,7 +134,7 @@ class Mirror:
         with self._lock:
             self._is_closed = True
             self._work.notify()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:

@@ -85,7 +85,9 @@ def start_drain() -> Iterator[StartDrain]:
 @pytest.fixture
 def drain_clock(monkeypatch: pytest.MonkeyPatch) -> ClockAhead:
     """The clock of drains."""
-    return clock_of(monkeypatch, drain_module)
+    clock = clock_of(monkeypatch, drain_module)
+    monkeypatch.setattr(drain_module, "uptime", clock.uptime)
+    return clock
 
 
 @pytest.fixture

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import threading
 
 import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
 from sqlalchemy import select
 
+from app.clock import now
 from app.db.models import Send
 from app.infrastructure.redis_client import SENDS
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.sends.outcomes import write
+from app.sends.outcomes.attempt_result import journal_folder, scan_journals
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, texts
 from tests.jobs.delivery.test_fairness import addresses
 from tests.support.clocks import ClockAhead
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, wait_until
+from tests.support.threads import without_memory
 from tests.unit.transports.mailserver import MailServer
 
 
@@ -86,6 +91,31 @@ def test_a_slow_message_at_the_end_of_the_time_slice_does_not_delay_others(
     assert rows.states([slow]) == ["delivered"]
 
 
+def test_what_is_done_between_drains_is_also_done_while_slow_messages_keep_one_from_ending(
+    rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain, drain_clock: ClockAhead
+) -> None:
+    """Messages of dead workers and uncertain ones are sent, those in flight here are not taken for such, and results
+    that are in the database leave the journal."""
+    worker = make_worker(send_connections=2)
+    ids = rows.add_send(addresses(2))
+    with mail_server.hold_answers(after=1):
+        draining = start_drain(worker)
+        wait_until(lambda: sorted(rows.states(ids)) == ["delivered", "sending"], "one is sent, the other is in flight")
+        slow = ids[rows.states(ids).index("sending")]
+        lost, uncertain = rows.add_send(["61411111111", "61422222222"], type="sms", due_in=60)
+        rows.change([lost], state="sending", worker="elsewhere", lease_time=now(), attempts=1)
+        rows.change([uncertain], state="uncertain", due_time=now(), attempts=1)
+        rows.change([slow], lease_time=now())
+        drain_clock.ahead = drain_module.TIME_SLICE + drain_module.MAX_WAIT
+        wait_until(lambda: rows.states([lost, uncertain]) == ["sent", "sent"], "both are sent")
+        assert rows.states([slow]) == ["sending"]
+        with scan_journals(journal_folder(worker.settings)) as (journal,):
+            assert [result.recipient_id for result in journal.results()] == [lost, uncertain]
+    draining.join(PATIENCE)
+    assert rows.states(ids) == ["delivered", "delivered"]
+    assert [rows.recipient(recipient_id).attempts for recipient_id in ids] == [1, 1]
+
+
 def test_rows_that_become_due_during_a_drain_are_claimed(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
@@ -118,6 +148,27 @@ def test_a_drain_uses_several_connections(
         wait_until(lambda: len(mail_server.unanswered) == 3, "each connection carries a message")
     draining.join(PATIENCE)
     assert (len(mail_server.mails), mail_server.sessions) == (12, 3)
+
+
+@pytest.mark.parametrize("refused", [1, 2])
+def test_a_thread_for_which_no_memory_is_left_is_started_soon(
+    rows: Rows, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    """Nothing that was claimed is left without a thread."""
+    start, numbers = threading.Thread.start, itertools.count(1)
+
+    def start_or_refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("send") and next(numbers) == refused:
+            without_memory(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_refuse)
+    ids = rows.add_send(addresses(3))
+    with mail_server.hold_answers():
+        draining = start_drain(rows.services)
+        wait_until(lambda: len(mail_server.unanswered) == 3, "all are in flight")
+    draining.join(PATIENCE)
+    assert rows.states(ids) == ["delivered"] * 3
 
 
 def test_log_lines_carry_the_request_id_of_the_send(

@@ -16,12 +16,15 @@ from app.query.grammar import parse_paged_instance
 from app.recipients.read import RECIPIENT_SHAPE, Viewer, get_recipient
 from app.recipients.redaction import Redaction
 from app.routing.transports import transport_named
+from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.services import Services
-from tests.jobs.delivery.conftest import Changed
+from tests.jobs.delivery.conftest import Changed, StartDrain
+from tests.support.clocks import ClockAhead
 from tests.support.mail_reports import delivery_failure
 from tests.support.routing import Routing, routing_of
 from tests.support.rows import Rows
+from tests.support.servers import wait_until
 from tests.support.statements import StatementCounter
 from tests.support.tenants import new_mobile
 from tests.unit.transports.mailserver import MailServer
@@ -151,6 +154,25 @@ def test_a_change_needs_no_restart(
     drain(worker)
     assert rows.states([waiting]) == ["delivered"]
     assert steps(rows, waiting) == [("deferred", None), ("sent", name)]
+
+
+def test_connections_of_a_changed_transport_are_closed_while_slow_messages_keep_a_drain_from_ending(
+    rows: Rows, routing: Routing, mail_server: MailServer, start_drain: StartDrain, drain_clock: ClockAhead
+) -> None:
+    first = rows.add_send(["first@example.com"], priority="high")
+    with MailServer() as second, mail_server.hold_answers():
+        name = routing.transport(second.url())
+        routing.route(name, priority="high")
+        rows.add_send(["slow@example.com"])
+        draining = start_drain(rows.services)
+        wait_until(lambda: mail_server.unanswered and rows.states(first) == ["delivered"], "one is sent, one is not")
+        routing.change(name, enabled=False)
+        rows.add_send(["other@example.com"])
+        wait_until(lambda: len(mail_server.unanswered) == 2, "the change is read")
+        assert second.open_sessions
+        drain_clock.ahead = drain_module.TIME_SLICE + drain_module.MAX_WAIT
+        wait_until(lambda: not second.open_sessions, "the connection is closed")
+        assert draining.is_alive()
 
 
 def test_a_transport_that_is_needed_cannot_be_deleted(

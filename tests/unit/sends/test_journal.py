@@ -6,14 +6,16 @@ import fcntl
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.infrastructure.liveness import create_locked
 from app.sends.outcomes.attempt_result import AttemptResult, Journal, parse_line, scan_journals
-from app.transports.base import DeliveryResult
+from app.transports.base import DeliveryResult, Untaken
 from tests.support.servers import PATIENCE
 
 
@@ -79,6 +81,28 @@ def test_after_clearing_it_begins_with_a_whole_line(tmp_path: Path) -> None:
     assert recipients(tmp_path) == [2]
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_results_that_are_not_in_the_database_outlast_its_clearing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Even if the worker is killed meanwhile, which the failing call stands for."""
+
+    def fail(*_: Any) -> None:
+        raise OSError
+
+    journal, unwritten = Journal(tmp_path, "worker"), {3, 5, 6}
+    for number in range(6):
+        journal.append(attempt_result(number))
+    if killed:
+        monkeypatch.setattr("app.sends.outcomes.attempt_result.os.ftruncate", fail)
+    with pytest.raises(OSError) if killed else nullcontext():
+        journal.clear(unwritten)
+    journal.append(attempt_result(6))
+    journal.close()
+    assert unwritten <= {*(left := recipients(tmp_path))}
+    assert killed or left == [3, 5, 6]
+
+
 def test_malformed_lines_are_skipped(tmp_path: Path) -> None:
     lines = [b"", b"{", b"12", b"[]", b"null", b'{"recipient_id": 1}', attempt_result(7).line()[:-20], b"\xff\xfe"]
     (tmp_path / "dead.journal").write_bytes(b"\n".join([*lines, attempt_result(8).line()]))
@@ -102,9 +126,14 @@ def test_a_journal_under_creation_does_not_count_as_dead(tmp_path: Path, monkeyp
     assert (tmp_path / "worker.journal").exists()
 
 
-def test_a_refusal_of_the_sender_is_read_back_as_one() -> None:
-    """If the difference were lost, an address would be blocked after its worker died."""
-    for about_sender in (True, False):
-        refused = DeliveryResult.refused("550 5.1.1 nobody", "5.1.1", about_sender=about_sender)
-        written = attempt_result(1)._replace(result=refused)
-        assert parse_line(written.line()) == written
+@pytest.mark.parametrize(
+    "result",
+    [
+        *(DeliveryResult.refused("550 5.1.1 nobody", "5.1.1", about_sender=about) for about in (True, False)),
+        *(DeliveryResult.deferred("451 4.3.2 later", "4.3.2", untaken=untaken) for untaken in (*Untaken, None)),
+    ],
+)
+def test_a_failure_that_is_not_about_the_address_is_read_back_as_one(result: DeliveryResult) -> None:
+    """If the difference were lost, it would count against the address after its worker died."""
+    written = attempt_result(1)._replace(result=result)
+    assert parse_line(written.line()) == written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,12 +14,13 @@ from redis.exceptions import RedisError
 from app.clock import now
 from app.infrastructure.redis_client import connect_redis
 from app.sends.outcomes import mirror as mirror_module
-from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.attempt_result import AttemptResult, Journal
 from app.sends.outcomes.mirror import KEEP_SECONDS, MAX_UNMIRRORED, Mirror, delete_blocks, mirror_key, read_mirror
 from app.transports.base import DeliveryResult
 from tests.support.redis_process import RedisProcess, running_redis
 from tests.support.servers import PATIENCE, wait_until
 from tests.support.tenants import unique
+from tests.support.threads import without_memory
 
 KEY, OTHER_KEY = "a secret of these tests, long enough", "another secret, which is as long as it"
 
@@ -71,6 +73,20 @@ def test_what_is_mirrored_is_read_as_it_was_and_tells_redis_nothing(redis: Redis
     words = (b"250 2.0.0", b"@example.com", b"is glad", b"accepted")  # too long to be in ciphertext by chance
     assert not any(word in stored for word in words)
     assert 0 < redis.ttl(mirror_key(worker)) <= KEEP_SECONDS
+
+
+def test_a_result_is_journalled_while_no_memory_is_left_for_the_thread(
+    redis: Redis, worker: str, mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one starts the thread, which then writes both."""
+    journal, results = Journal(tmp_path, worker, mirror.add), [result_of(1), result_of(2)]
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", without_memory)
+        journal.append(results[0])
+    assert (tmp_path / f"{worker}.journal").read_bytes() == results[0].line()
+    journal.append(results[1])
+    wait_until(lambda: mirrored(redis, worker) == results, "both are mirrored")
+    journal.close()
 
 
 def test_a_block_is_deleted_once_all_of_its_results_are_in_the_database(
