@@ -13,10 +13,12 @@ import pytest
 import requests
 
 from app.settings import Settings
+from tests.server.test_slow_clients import unread
+from tests.support.cases import each
 from tests.support.certificates import Authority
 from tests.support.forked import ForkedProcess, run_module
 from tests.support.servers import PATIENCE, free_port, wait_until
-from tests.support.web import GUNICORN, Web, forked_web_server
+from tests.support.web import GUNICORN, Line, Web, forked_web_server
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -40,12 +42,42 @@ def test_more_clients_than_allowed_files_lock_nobody_out(narrow: Web) -> None:
     assert [line["message"] for line in narrow.lines("app.http.server.request")] == [expected]
 
 
-def test_a_body_without_room_on_the_disk_is_deferred_and_the_next_one_accepted(narrow: Web) -> None:
+@each("size", [5_000_000, 2_000_100])
+def test_a_body_without_room_on_the_disk_is_deferred_and_the_next_one_accepted(narrow: Web, size: int) -> None:
+    """The end of the second one is written only when the body is complete."""
     url = f"{narrow.base}/doors/what-came"
-    refused = requests.post(url, data=b"x" * 5_000_000, timeout=PATIENCE)
+    refused = requests.post(url, data=b"x" * size, timeout=PATIENCE)
     assert (refused.status_code, refused.json()["type"]) == (503, "service_unavailable")
     assert int(refused.headers["Retry-After"]) > 0
     assert requests.post(url, data=b"x" * 1_000_000, timeout=PATIENCE).json()["length"] == 1_000_000
+
+
+def fill_disk(line: Line) -> None:
+    """Begins a body whose last 100 bytes no longer fit into its file, which is noticed when it is written next."""
+    line.send(b"POST /doors/what-came HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n")
+    for size in (1_999_900, 200):
+        line.send(b"x" * size)
+        wait_until(lambda: not unread(line), "the server has read it")
+
+
+def test_a_body_of_which_a_part_was_not_written_is_deferred(narrow: Web) -> None:
+    with narrow.connect() as line:
+        fill_disk(line)
+        line.send(b"x" * 5_000)
+        assert line.answer().status == 503
+
+
+def test_a_client_whose_body_has_no_room_is_closed_alone(narrow: Web) -> None:
+    before = narrow.workers()
+    with contextlib.ExitStack() as kept:
+        line = kept.enter_context(narrow.connect())
+        fill_disk(line)
+        for _ in range(50):
+            kept.enter_context(narrow.connect())
+        assert line.is_ended()
+        with narrow.connect() as other:
+            assert other.ask(HEALTH).status == 200
+    assert narrow.workers() == before
 
 
 def test_a_stop_answers_requests_in_progress_and_does_not_wait_for_slow_clients(

@@ -172,17 +172,17 @@ class Connection:
         if request is None:
             return None
         try:
-            if self._body is not None and not self._body.feed(self._buffer):
-                self.deadline = self._limits.transfer_deadline(self.began, self._transferred)
-                return None
+            if self._body is not None:
+                if not self._body.feed(self._buffer):
+                    self.deadline = self._limits.transfer_deadline(self.began, self._transferred)
+                    return None
+                if self._body.is_too_long:
+                    self._ignore_rest(request)
+                request.set_body(self._body.size, self._body.rewound())
         except MalformedChunked:
             return self.refuse(invalid(FRAMING_DETAIL))
         except OSError:  # the disk is full
             return self.refuse(ServiceError("service_unavailable"))
-        if self._body is not None:
-            if self._body.is_too_long:
-                self._ignore_rest(request)
-            request.set_body(self._body.size, self._body.rewound())
         self.state = ConnectionState.PROCESSING
         return request
 

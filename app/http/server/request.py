@@ -5,6 +5,7 @@ error format and with a request id.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import resource
@@ -321,9 +322,11 @@ class Body:
         return self._chunks is not None and self.size > self._max_bytes
 
     def rewound(self) -> IO[bytes]:
-        """The file, at its start."""
+        """The file, at its start. Raises OSError when the disk is full."""
         self._file.seek(0)
         return cast("IO[bytes]", self._file)
 
     def close(self) -> None:
-        self._file.close()
+        """Closes the file. What the disk does not take of its end is no longer needed."""
+        with contextlib.suppress(OSError):
+            self._file.close()
