@@ -41,7 +41,7 @@ class Readyz(MethodView):
         return json_response({"status": status, "failed": failed, **parts}, 503 if unavailable else 200)
 
 
-@blp.route("/metrics")
+@blp.route("/metrics", strict_slashes=True)  # a proxy that keeps it inside may compare whole paths
 class Metrics(MethodView):
     """Prometheus."""
 

@@ -218,3 +218,8 @@ def test_metrics_can_be_restricted_to_the_loopback_address(local_only: Flask, ad
 
 def test_metrics_are_public_by_default(anon: Client) -> None:
     assert anon.get("/metrics", environ_overrides={"REMOTE_ADDR": "192.0.2.1"}).status_code == 200
+
+
+@each("path", ["/metrics/", "/metrics%2f"])
+def test_metrics_have_one_spelling_so_that_a_proxy_can_keep_them_inside(anon: Client, path: str) -> None:
+    not_found(anon.get(path))

@@ -196,9 +196,10 @@ class TestProxies:
         assert f"max_size {largest >> 20}MiB" in caddy
         assert f"req.body_size gt {largest} " in haproxy
         upstream = nginx[: nginx.index("server {\n    # Requests")]
-        kept = re.findall(r"(?:keepalive_timeout|\tkeepalive|pool-purge-delay) (\d+)s", upstream + caddy + haproxy)
-        assert len(kept) == 3
+        kept = re.findall(r"(?:keepalive_timeout|\tkeepalive) (\d+)s", upstream + caddy)
+        assert len(kept) == 2
         assert max(map(int, kept)) < Settings().keepalive_seconds
+        assert "\n    option http-server-close\n" in haproxy
 
 
 def test_the_command_of_the_units_is_a_valid_script() -> None:
