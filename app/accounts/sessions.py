@@ -201,7 +201,8 @@ def switch_role(transaction: Transaction, session_id: int, grant: Grant) -> str 
     """Ends a person's session and starts one with another role of the same person, which lasts no longer; returns its
     token. None if the session has ended."""
     columns = ConsoleSession.person_id, ConsoleSession.end_time, ConsoleSession.check_time, ConsoleSession.refresh_token
-    row = transaction.execute(select(*columns).where(ConsoleSession.id == session_id)).first()
+    # A worker that stores a new refresh token meanwhile waits, or this waits for it.
+    row = transaction.execute(select(*columns).where(ConsoleSession.id == session_id).with_for_update()).first()
     if row is None or row.person_id is None or not end_session(transaction, session_id):
         return None
     continuation = Continuation(row.end_time, row.check_time, row.refresh_token)

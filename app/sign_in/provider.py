@@ -38,6 +38,10 @@ TEMPORARY_ERRORS = frozenset({"server_error", "slow_down", "temporarily_unavaila
 TOO_MANY_REQUESTS = 429
 
 
+Tokens = Mapping[str, Any]
+"""What the token endpoint has given, unchecked."""
+
+
 class ProviderUnavailable(Exception):
     """The provider does not answer, or not with what the standard says; the text is for the log."""
 
@@ -107,18 +111,21 @@ class Provider:
         if not given.get("id_token"):
             raise ProviderRefusal("no ID token")
         claims = self._checked(given, secrets.nonce)
-        return self._person(claims["sub"], claims, given, None)
+        return self._person(claims["sub"], claims, given)
 
-    def refresh(self, refresh_token: str, subject: str) -> Person:
-        """What the provider says now about a person who has signed in before. Raises `ProviderUnavailable`, or
-        `ProviderRefusal` if the person may not be signed in any more."""
-        given = self._ask_for_tokens("refresh_token", refresh_token=refresh_token)
+    def refresh(self, refresh_token: str) -> Tokens:
+        """New tokens for a person who has signed in before. The refresh token may not work again. Raises
+        `ProviderUnavailable`, or `ProviderRefusal` if the person may not be signed in any more."""
+        return self._ask_for_tokens("refresh_token", refresh_token=refresh_token)
+
+    def ask_about(self, subject: str, given: Tokens) -> Person:
+        """What the provider says now about the person for whom it has given new tokens. Raises like `refresh`."""
         claims = self._checked(given, None) if given.get("id_token") else {"sub": subject}
         if claims["sub"] != subject:
             raise ProviderRefusal("the tokens are those of another person")
-        return self._person(subject, claims, given, refresh_token)
+        return self._person(subject, claims, given)
 
-    def _person(self, subject: str, claims: Claims, given: Mapping[str, Any], refresh_token: str | None) -> Person:
+    def _person(self, subject: str, claims: Claims, given: Tokens) -> Person:
         """The person of the claims; those that the ID token lacks are asked for."""
         url = self.describe().endpoints.get("userinfo_endpoint")
         if url is not None and claim_at(claims, self._settings.oidc_role_claim) is None:
@@ -127,10 +134,9 @@ class Provider:
             if more.get("sub") != subject:
                 raise ProviderRefusal("the userinfo is that of another person")
             claims = {**more, **claims}
-        given_token = given.get("refresh_token")
-        return Person(subject, claims, given_token if isinstance(given_token, str) and given_token else refresh_token)
+        return Person(subject, claims, refresh_token_of(given))
 
-    def _checked(self, given: Mapping[str, Any], nonce: str | None) -> Claims:
+    def _checked(self, given: Tokens, nonce: str | None) -> Claims:
         """The claims of the ID token. If its key is unknown, the keys are read once more."""
         settings, token = self._settings, _text(given, "id_token")
         expected = Expectation(
@@ -186,7 +192,7 @@ class Provider:
         except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise ProviderUnavailable(f"{url} has no keys: {error}") from None
 
-    def _ask_for_tokens(self, grant_type: str, **parameters: str) -> Mapping[str, Any]:
+    def _ask_for_tokens(self, grant_type: str, **parameters: str) -> Tokens:
         """The answer of the token endpoint. Raises `ProviderUnavailable` or `ProviderRefusal`."""
         description, settings = self.describe(), self._settings
         client_id, secret = settings.oidc_client_id, settings.oidc_client_secret
@@ -220,7 +226,12 @@ def _roots() -> ssl.SSLContext:
     return trusted_roots()
 
 
-def _text(given: Mapping[str, Any], name: str) -> str:
+def refresh_token_of(given: Tokens) -> str | None:
+    """The refresh token among the tokens, if there is one."""
+    return _text(given, "refresh_token") or None
+
+
+def _text(given: Tokens, name: str) -> str:
     value = given.get(name)
     return value if isinstance(value, str) else ""
 

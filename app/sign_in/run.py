@@ -7,6 +7,7 @@ A code works only once: if whoever redeems it dies, its person signs in again.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import select, update
@@ -23,7 +24,7 @@ from app.services import Services
 from app.sign_in.attempts import ACCEPTED, BEGUN, CHECK_SECONDS, READY, REFUSED, AttemptSecrets, opened, sealed
 from app.sign_in.due import due_attempts, due_checks, has_due
 from app.sign_in.people import end_sessions_beyond, grants_in, named_grants, store_person
-from app.sign_in.provider import Person, Provider, ProviderRefusal, ProviderUnavailable
+from app.sign_in.provider import Person, Provider, ProviderRefusal, ProviderUnavailable, Tokens, refresh_token_of
 
 VIA = "OpenID Connect"
 """How the audit log says by what the service ends sessions."""
@@ -126,16 +127,30 @@ class SignInWorker(LeasedWork[_Work]):
         try:
             if check.issuer != settings.oidc_issuer:
                 raise ProviderRefusal("the person is one of another provider")
-            person = self._provider.refresh(decrypt(settings.secret_keys, check.refresh_token), check.subject)
+            given = self._provider.refresh(decrypt(settings.secret_keys, check.refresh_token))
+            check = self._renewed(check, given)
+            person = self._provider.ask_about(check.subject, given)
         except ProviderUnavailable as error:
             logger.warning("the provider of OpenID Connect cannot be asked: %s", error)
             return
         except (ProviderRefusal, SecretUnreadable) as error:
             logger.info("a session at the console ends: %s", error, extra={"session": check.session_id})
             with self._services.database.write() as transaction:
-                end_session(transaction, check.session_id)
+                for session_id in _sessions_of(transaction, check):
+                    end_session(transaction, session_id)
             return
         self._go_on(check, person)
+
+    def _renewed(self, check: _ClaimedCheck, given: Tokens) -> _ClaimedCheck:
+        """The check with the new refresh token, if one was given. It is stored before anything else is asked, which may
+        fail: the old one may not work again."""
+        token = encrypted_refresh_token(self._services.settings, refresh_token_of(given))
+        if token is None:
+            return check
+        with self._services.database.write() as transaction:
+            is_checked = ConsoleSession.id.in_(_sessions_of(transaction, check))
+            transaction.execute(update(ConsoleSession).where(is_checked).values(refresh_token=token))
+        return replace(check, refresh_token=token)
 
     def _go_on(self, check: _ClaimedCheck, person: Person) -> None:
         """Keeps what the provider says now, and ends the sessions whose role is gone."""
@@ -145,11 +160,20 @@ class SignInWorker(LeasedWork[_Work]):
                 return  # forgotten meanwhile
             grants = grants_in(transaction, named_grants(settings, person.claims))
             row = store_person(transaction, settings.oidc_issuer, person.subject, person.claims, grants)
+            # Before the roles are judged: a session that is checked for now must have one of them.
+            is_checked = ConsoleSession.id.in_(_sessions_of(transaction, check))
             end_sessions_beyond(transaction, row.id, grants)
-            token = encrypted_refresh_token(settings, person.refresh_token)
-            is_checked = ConsoleSession.id == check.session_id
-            values = {"refresh_token": token, "check_time": seconds_from_now(CHECK_SECONDS)}
-            transaction.execute(update(ConsoleSession).where(is_checked).values(values))
+            next_time = seconds_from_now(CHECK_SECONDS)
+            transaction.execute(update(ConsoleSession).where(is_checked).values(check_time=next_time))
+
+
+def _sessions_of(transaction: Transaction, check: _ClaimedCheck) -> Sequence[int]:
+    """The sessions with the refresh token of the check, locked: another one than was claimed, if its person has chosen
+    another role meanwhile."""
+    has_token = ConsoleSession.person_id == check.person_id, ConsoleSession.refresh_token == check.refresh_token
+    query = select(ConsoleSession.id).where(*has_token).with_for_update()
+    transaction.execute(query)  # waits for such a choice, whose session only a later statement sees
+    return transaction.scalars(query).all()
 
 
 def _claim(transaction: Transaction) -> _Work | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -639,6 +640,40 @@ def test_while_the_provider_is_away_sessions_go_on_until_their_end(house: Staff,
     house.check()
     assert browser.get(HOME).status_code == 200
     browser.post("/console/sign-out")
+
+
+@each("answer", [(503, {}), b"<html>"])
+def test_while_only_a_part_of_the_provider_answers_sessions_go_on_with_their_new_refresh_tokens(
+    house: Staff, answer: Any
+) -> None:
+    house.provider.claims_in_id_token = False
+    browser = house.signed_in("ann")
+    house.provider.answers["/userinfo"] = answer
+    house.check()
+    house.check()
+    assert browser.get(HOME).status_code == 200
+    house.provider.answers.clear()
+    house.check()
+    assert browser.get(HOME).status_code == 200
+    browser.post("/console/sign-out")
+
+
+@each("goes_on", [True, False])
+def test_a_check_is_about_the_role_that_its_person_chooses_meanwhile(house: Staff, goes_on: bool) -> None:
+    browser, status = house.signed_in("fay"), 200 if goes_on else 401
+    if not goes_on:
+        house.provider.end_sessions()
+    asked = house.provider.requests.count(("POST", "/token"))
+    house.provider.silence.clear()
+    check = threading.Thread(target=house.check)
+    check.start()
+    wait_until(lambda: house.provider.requests.count(("POST", "/token")) > asked, "the provider is asked")
+    assert browser.post("/console/roles", role="reader", account="").status_code == 303
+    house.provider.silence.set()
+    check.join()
+    assert browser.get(HOME).status_code == status
+    house.check()
+    assert browser.get(HOME).status_code == status
 
 
 def test_a_session_without_a_refresh_token_ends_after_an_hour_and_is_not_asked_about(house: Staff) -> None:

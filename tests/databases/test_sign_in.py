@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from app.accounts.sessions import Grant, switch_role
 from app.clock import now
 from app.db.models import ConsoleSession, ConsoleSignIn
 from app.infrastructure.redis_client import AUTOMATIONS
@@ -22,6 +23,8 @@ from tests.databases.running import Alone, alone
 from tests.support.browser import HOME, Browser
 from tests.support.databases import BACKENDS
 from tests.support.provider import provider
+from tests.support.races import meanwhile
+from tests.support.servers import wait_until
 from tests.support.staff import BEGIN, WAIT, Staff, path_of, staff
 
 
@@ -178,6 +181,25 @@ def test_a_new_secret_key_takes_attempts_and_sessions_along(house: Staff) -> Non
             moved.client.set_cookie(name, cookie.value)
         assert moved.get(HOME).status_code == 200
         assert later.come_back(moved, url).headers["Location"] == HOME
+
+
+def test_a_role_that_is_just_being_chosen_gets_the_new_refresh_token(house: Staff) -> None:
+    browser = house.signed_in("ann")
+    change(house, ConsoleSession, check_time=now())
+    asked = house.provider.requests.count(("POST", "/token"))
+    house.provider.silence.clear()
+    house.worker.start()
+    wait_until(lambda: house.provider.requests.count(("POST", "/token")) > asked, "the provider is asked")
+    with house.services.database.write() as transaction:
+        session_id = transaction.scalars(select(ConsoleSession.id)).one()
+        token = switch_role(transaction, session_id, Grant("operator", None))
+        assert token is not None
+        house.provider.silence.set()
+        with meanwhile(house.services, house.worker.wait):
+            transaction.commit()
+    browser.client.set_cookie("tms_console", token)
+    house.check()
+    assert browser.get(HOME).status_code == 200
 
 
 def test_a_refresh_token_that_nobody_can_decrypt_ends_its_session(house: Staff) -> None:
