@@ -76,14 +76,10 @@ class IdempotencyLocks:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             _delete_stale_files(self._folder)
-            descriptor = os.open(
-                self._folder / f"{self.name}{LOCK_FILE_SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600
-            )
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            return _make_locked_file(self._folder / f"{self.name}{LOCK_FILE_SUFFIX}")
         except OSError as error:
             logger.warning("cannot keep %s: %s", self._folder, error)
             return None
-        return descriptor
 
     @contextlib.contextmanager
     def acquire(self) -> Iterator[str]:
@@ -131,6 +127,19 @@ def idempotency_locks(folder: Path) -> IdempotencyLocks:
 @cache
 def _create(folder: Path, _process: int) -> IdempotencyLocks:
     return IdempotencyLocks(folder)
+
+
+def _make_locked_file(path: Path) -> int:
+    """The descriptor of a new file with a lock on its first byte. A process that looks for stale files may have that
+    lock first, but only while it looks."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, 0)
+    except OSError:
+        path.unlink()  # without a lock it would say that this process is dead
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _is_unlocked(descriptor: int, number: int) -> bool:

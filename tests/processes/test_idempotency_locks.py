@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.http.idempotency import DEAD_FILE_SECONDS, IdempotencyLocks, idempotency_locks
+from tests.support.servers import wait_until
 
 
 def ended_elsewhere(folder: Path, *holders: str) -> list[str]:
@@ -43,6 +45,45 @@ def test_requests_work_although_the_folder_cannot_be_written(tmp_path: Path) -> 
     with locks.acquire() as holder:
         assert locks.has_ended(holder) is False
     assert locks.has_ended(holder) is True
+
+
+PAUSED_BEFORE_ITS_LOCK = """
+import pathlib, sys
+from app.http.idempotency import idempotency_locks
+
+def pause(event, arguments):
+    if event == "fcntl.lockf" and arguments[3] == 0:
+        print(flush=True)
+        input()
+
+sys.addaudithook(pause)
+with idempotency_locks(pathlib.Path(sys.argv[1])).acquire() as holder:
+    print(holder, flush=True)
+    input()
+"""
+"""A process that waits for its test between the creation of its file and the lock of that."""
+
+
+def test_a_process_gets_its_lock_although_another_one_looks_at_its_new_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PAUSED_BEFORE_ITS_LOCK, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        (path,) = tmp_path.iterdir()
+        with path.open("r+b") as looked_at:
+            fcntl.lockf(looked_at, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            print(file=process.stdin, flush=True)
+            wait_until(lambda: waits_for_a_lock(process.pid), "it waits for the lock")
+        holder = process.stdout.readline().strip()
+        assert IdempotencyLocks(tmp_path).has_ended(holder) is False
+        print(file=process.stdin, flush=True)
+    assert IdempotencyLocks(tmp_path).has_ended(holder) is True
+
+
+def waits_for_a_lock(pid: int) -> bool:
+    rows = [row.split() for row in Path("/proc/locks").read_text().splitlines()]
+    return any(row[1] == "->" and row[5] == str(pid) for row in rows)
 
 
 def test_files_of_dead_processes_are_deleted_after_an_hour(tmp_path: Path) -> None:
