@@ -16,8 +16,9 @@ from pathlib import Path
 UMASK = 0o077
 """No permissions for the group and for others."""
 OURS = re.compile(
-    r"tms\.sqlite3(-wal|-shm|-journal)?|redis|redis\.sock|mail|sms|journals(\.\d+)?|dispatchers|processes|metrics|launcher\.lock"
-    r"|\.?secret_key(_fallbacks)?(\.\d+)?|receiver_port|demo_keys\.json|demo_keys\.new"
+    r"tms\.sqlite3(-wal|-shm|-journal)?|redis|redis\.sock|mail|sms|journals(\.\d+)?|dispatchers|processes|metrics"
+    r"|requests|(launcher|secret_key)\.lock|service\.log(\.1)?|demo_keys\.new"
+    r"|\.?(secret_key|secret_key_fallbacks|receiver_port|demo_keys\.json)(\.[0-9a-f]+)?"
 )
 """The names of the files and folders that this service creates in its data folder."""
 

@@ -18,6 +18,7 @@ from app.db.models import ApiKey, List, ListField, Message
 from app.distribution import COMMAND_LINE, INSTALLED
 from app.first_setup.first_send import curl
 from app.infrastructure.startup_report import email_destination
+from app.secret_keys import replace_file
 from app.seed.read import read_file
 from app.services import Services
 from app.settings import Settings, SettingsError, parse_port
@@ -103,22 +104,20 @@ def _read_keys(settings: Settings) -> dict[str, str]:
 
 
 def _keep_keys(settings: Settings, tokens: Mapping[str, str]) -> None:
-    file = kept_keys(settings)
-    draft = file.with_suffix(".new")
-    text = json.dumps({**_read_keys(settings), **tokens}, indent=2)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
-        opened.write(text)
-    draft.rename(file)
+    replace_file(kept_keys(settings), json.dumps({**_read_keys(settings), **tokens}, indent=2))
 
 
 def _receiver_port(settings: Settings) -> int:
-    """The port stored in the data folder; on the first start `RECEIVER_PORT`, the one after the API's, or any free
-    one."""
-    kept = settings.data_dir / "receiver_port"
+    """The port stored in the data folder; on the first start, or if it cannot be read, `RECEIVER_PORT`, the one after
+    the API's, or any free one."""
+    file = settings.data_dir / "receiver_port"
     fixed_port = _wanted_port()
-    if not kept.exists():
-        kept.write_text(f"{fixed_port or _free_port(settings.port + 1)}\n")
-    return int(kept.read_text())
+    try:
+        return parse_port(file.read_text())
+    except (FileNotFoundError, ValueError):
+        port = fixed_port or _free_port(settings.port + 1)
+    replace_file(file, f"{port}\n")
+    return port
 
 
 def _wanted_port() -> int | None:

@@ -44,10 +44,12 @@ def test_a_new_folder_is_private_whatever_the_umask(tmp_path: Path) -> None:
 
 
 def test_an_older_folder_of_the_service_is_restricted_with_its_files(tmp_path: Path) -> None:
-    paths = wide(tmp_path / "data", "tms.sqlite3", "tms.sqlite3-wal", "secret_key", "launcher.lock")
+    database = "tms.sqlite3", "tms.sqlite3-wal"
+    logs = "service.log", "service.log.1"
+    paths = wide(tmp_path / "data", *database, *logs, "secret_key", ".secret_key.0a1b", "launcher.lock")
     (tmp_path / "data" / "mail").mkdir(mode=0o755)
     from_environment({"DATA_DIR": str(tmp_path / "data")})
-    assert [permissions(path) for path in paths] == [0o600] * 4
+    assert [permissions(path) for path in paths] == [0o600] * 7
     assert permissions(tmp_path / "data" / "mail") == 0o700
     assert permissions(tmp_path / "data") == 0o700
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from app.secret_keys import (
     FILE,
     all_keys,
     fingerprint,
+    generated_key,
     generated_keys,
     parse_keys,
     short_fingerprint,
@@ -51,6 +53,21 @@ def test_a_running_process_knows_keys_that_are_generated_after_its_start(tmp_pat
     write_generated_keys(tmp_path, (NEWEST, NEW, first))
     assert list(settings.secret_keys) == [first, OLD, NEWEST, NEW]
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in (FILE, FALLBACKS_FILE)} == {0o600}
+
+
+def test_processes_with_the_same_id_generate_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers that share the folder each count their processes from 1."""
+    link, keys = os.link, []
+
+    def link_later(source: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
+        keys.append(generated_key(tmp_path))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", link_later)
+    keys.append(generated_key(tmp_path))
+    assert keys == [(tmp_path / FILE).read_text()] * 2
+    assert os.listdir(tmp_path) == [FILE]
 
 
 def test_generated_keys_do_not_count_beside_one_that_is_set(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from app.launcher.screen import Demo, screen
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
-from app.settings import Settings
+from app.settings import Settings, parse_port
 from tests.support.client import SENDS, Client
 
 
@@ -97,6 +97,16 @@ def test_a_password_of_the_relay_is_not_shown(
 def test_the_port_of_the_receiver_is_kept_in_the_data_folder(settings: Settings) -> None:
     port = demos.read(settings).receiver_port
     assert demos.read(replace(settings, port=settings.port + 10)).receiver_port == port
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"soon\n", b"70000\n"])
+def test_a_port_that_cannot_be_read_is_chosen_anew(settings: Settings, content: bytes) -> None:
+    """A loss of power may have emptied the file."""
+    file = settings.data_dir / "receiver_port"
+    file.write_bytes(content)
+    port = demos.read(settings).receiver_port
+    assert parse_port(file.read_text()) == port
+    assert [path.name for path in settings.data_dir.iterdir() if path.name.startswith(".receiver_port")] == []
 
 
 def test_it_warns_when_the_printed_command_would_be_refused(services: Services, demo: Demo) -> None:
