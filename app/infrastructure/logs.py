@@ -8,6 +8,7 @@ search finds every line about a request. Never log tokens, bodies or passwords: 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -125,14 +126,24 @@ class FileHandler(LineHandler):
 
     def _follow(self) -> None:
         """Renames a large file, and opens the one that has the name now."""
-        opened = os.fstat(self.stream.fileno())
-        named = self._path.stat() if self._path.exists() else None
-        is_named = named is not None and (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
-        if is_named and opened.st_size > MAX_FILE_BYTES:
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-            is_named = False
-        if not is_named:
+        if self._is_large(self.stream):
+            # A lock on the file opened once more: a process forked from this one would share that of the stream.
+            with self._opened() as file, contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._is_large(file):  # the new one must not take the place of the one that was just renamed
+                    self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+        if not self._has_name(self.stream):
             self.setStream(self._opened()).close()  # type: ignore[union-attr]
+
+    def _is_large(self, file: TextIO) -> bool:
+        return os.fstat(file.fileno()).st_size > MAX_FILE_BYTES and self._has_name(file)
+
+    def _has_name(self, file: TextIO) -> bool:
+        """Whether it is the file of that name still."""
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), self._path.stat())
+        except FileNotFoundError:
+            return False
 
 
 @contextlib.contextmanager

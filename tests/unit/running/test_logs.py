@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,6 +175,29 @@ def test_a_large_file_is_kept_beside_a_new_one_which_all_processes_open(
     file.unlink()
     first.write(["after somebody has removed it"])
     assert file.read_text("utf-8") == "after somebody has removed it\n"
+    for handler in (first, second):
+        handler.close()
+
+
+@pytest.mark.parametrize("step", ["open", "replace"])
+def test_a_large_file_is_kept_when_two_processes_find_it_large_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    monkeypatch.setattr(logs, "MAX_FILE_BYTES", 15)
+    file = tmp_path / "service.log"
+    first, second = logs.FileHandler(file), logs.FileHandler(file)
+    first.write(["a line that is long"])
+    original = getattr(Path, step)
+
+    def take_a_step(path: Path, *arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(Path, step, original)
+        second.write(["of the second"])
+        return original(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, step, take_a_step)
+    first.write(["of the first"])
+    lines = [line for path in (file.with_name("service.log.1"), file) for line in path.read_text().splitlines()]
+    assert lines == ["a line that is long", "of the second", "of the first"]
     for handler in (first, second):
         handler.close()
 
