@@ -8,11 +8,14 @@ read, and one under the newest key is left as it is: an interrupted run is simpl
 
 from __future__ import annotations
 
+import fcntl
 import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sqlalchemy import Column, Row, bindparam, select, update
 
@@ -147,6 +150,8 @@ def _key(column: Column[str]) -> Column[int]:
 WAIT_SECONDS = 60.0
 """Seconds for which the heartbeats of running processes are waited for."""
 PAUSE_SECONDS = 0.5
+LOCK_FILE = "secret_key.lock"
+"""In the data folder; locked while keys are rotated or retired."""
 
 
 class RotationRefused(Exception):
@@ -179,9 +184,28 @@ class Progress:
     advance: Advance
 
 
+@contextmanager
+def _locked_keys(data_dir: Path) -> Iterator[None]:
+    """Holds the lock of the generated keys: a command that writes back keys which it has read before another one added
+    its own would lose that, with all that is encrypted under it. Raises `RotationRefused`, `OSError`."""
+    with (data_dir / LOCK_FILE).open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RotationRefused(
+                "the keys are being rotated or retired by another command; wait until it ends"
+            ) from None
+        yield
+
+
 def rotate(services: Services, progress: Progress) -> Rotation:
     """Encrypts all secrets under SECRET_KEY. A generated key is first replaced by a new one, unless an earlier rotation
     is unfinished. Raises `RotationRefused`, `OSError`."""
+    with _locked_keys(services.settings.data_dir):
+        return _rotate(services, progress)
+
+
+def _rotate(services: Services, progress: Progress) -> Rotation:
     settings, database = services.settings, services.database
     try:
         check_secret_key(database, settings.secret_keys)
@@ -218,10 +242,14 @@ def _introduced(services: Services, keys: SecretKeys, generated: SecretKeys, pro
         _wait_until_known(services.database, new, progress)
         record_at_once(services.database, Act("secret_key.rotated", object_id=short_fingerprint(new)))
     except BaseException:
-        write_generated_keys(folder, generated)
+        _remove(folder, new)
         raise
     write_generated_keys(folder, (new, *generated))
     return new, *keys
+
+
+def _remove(folder: Path, key: str) -> None:
+    write_generated_keys(folder, tuple(each for each in generated_keys(folder) if each != key))
 
 
 def _wait_until_known(database: Database, key: str, progress: Progress) -> None:
@@ -275,11 +303,11 @@ def check_retirable(services: Services, key: str) -> None:
 
 def retire(services: Services, key: str) -> bool:
     """Forgets a generated key; returns whether it was one. Raises `RotationRefused`, `OSError`."""
-    check_retirable(services, key)
     folder = services.settings.data_dir
-    generated = generated_keys(folder)
-    if key not in generated:
-        return False
-    record_at_once(services.database, Act("secret_key.retired", object_id=short_fingerprint(key)))
-    write_generated_keys(folder, tuple(generated_key for generated_key in generated if generated_key != key))
+    with _locked_keys(folder):
+        check_retirable(services, key)
+        if key not in generated_keys(folder):
+            return False
+        record_at_once(services.database, Act("secret_key.retired", object_id=short_fingerprint(key)))
+        _remove(folder, key)
     return True

@@ -7,9 +7,11 @@ import email
 import re
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from email import policy
+from threading import Event
 
 import pytest
 from sqlalchemy import insert, select, update
@@ -29,6 +31,7 @@ from tests.restore.conftest import Installation, Installer, running
 from tests.restore.test_restored import later
 from tests.support.client import SENDS, Client
 from tests.support.databases import BACKENDS
+from tests.support.servers import PATIENCE
 from tests.support.tenants import Tenant, new_tenant
 from tests.support.webhook_receiver import Receiver
 from tests.unit.transports.mailserver import MailServer, ReceivedMail
@@ -255,6 +258,30 @@ def test_no_secret_is_encrypted_under_a_key_that_a_running_process_does_not_know
     with generated.services.database.write() as transaction:
         transaction.execute(gone)
     assert generated.json("secrets", "rotate")["new"] is True
+
+
+def test_keys_are_rotated_and_retired_one_at_a_time(installed: Installer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second rotation would write back the keys that it has read before, without the new one of the first, under
+    which everything is encrypted by then."""
+    monkeypatch.setattr(stored_secrets, "WAIT_SECONDS", 5.0)
+    monkeypatch.setattr(stored_secrets, "PAUSE_SECONDS", 0.01)
+    installation = installed("sqlite", migrated=True)
+    filled(installation)
+    old, waiting = installation.settings.secret_key, Event()
+    add_process(installation, short_fingerprint(old))
+    progress = stored_secrets.Progress(lambda _line: waiting.set(), lambda _count: None)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(stored_secrets.rotate, installation.services, progress)
+        assert waiting.wait(PATIENCE)
+        _, new = generated_keys(installation.settings.data_dir)
+        refused = "the keys are being rotated or retired by another command; wait until it ends\n"
+        assert installation.refused("secrets", "rotate").endswith(refused)
+        assert installation.refused("secrets", "retire", short_fingerprint(new), "--yes").endswith(refused)
+        with installation.services.database.write() as transaction:
+            transaction.query(RunningProcess).delete()
+        assert first.result(PATIENCE).is_new
+    assert generated_keys(installation.settings.data_dir) == (new, old)
+    assert keys_of(installation) == {short_fingerprint(new): ALL, short_fingerprint(old): NONE}
 
 
 @pytest.mark.usefixtures("impatient")
