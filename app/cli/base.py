@@ -38,9 +38,11 @@ from app.db.schema import schema_of
 from app.errors import ServiceError
 from app.http.context import EXTENSION, services
 from app.infrastructure.clock_watch import NOTICED, WRONG
+from app.infrastructure.installation_key import ForeignSecretKey, check_secret_key
 from app.infrastructure.liveness import databases
 from app.infrastructure.redis_client import SENDS
 from app.infrastructure.startup_report import ignored_variables
+from app.secret_keys import SecretKeys
 from app.services import Services
 
 # Untrusted text in a form that is safe for a terminal: control sequences are escaped.
@@ -109,6 +111,15 @@ def _warn_of_clock(difference: Difference) -> Iterator[str]:
         followed_clock.follow(difference.database_time)
     if abs(difference.seconds) >= NOTICED:
         yield f"{difference}{': this command goes by the time of the database' if is_followed else ''}"
+
+
+def need_installation_key(parts: Services, check: Callable[[Database, SecretKeys], None] = check_secret_key) -> None:
+    """Refuses a command that may encrypt something, as a process refuses to start: nobody else could read it
+    (docs/secrets.md#one-key-for-all-hosts)."""
+    try:
+        check(parts.database, parts.settings.secret_keys)
+    except ForeignSecretKey as error:
+        raise WrongValue(str(error)) from None
 
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -251,8 +262,8 @@ class Group(WholeSentence, AppGroup):
 
     def writes(self, name: str, of: Target = "account", shows: Printer | None = None, **attributes: Any) -> Decorator:
         """Makes a command of a function that changes something, as `reads`, in a transaction that is committed before
-        the result is shown."""
-        return self._adds(name, of, shows or print_result, partial(_in_session, Database.write), attributes)
+        the result is shown. It needs the key of the installation."""
+        return self._adds(name, of, shows or print_result, _in_transaction, attributes)
 
     def runs(self, name: str, of: Target = "account", shows: Printer | None = None, **attributes: Any) -> Decorator:
         """Makes a command of a function that opens sessions itself, as many as it needs: it gets the services in place
@@ -283,6 +294,11 @@ def _in_session(
         if of == "all accounts":
             return rows_of_accounts(session, given.pop("account"), lambda account: function(session, account, **given))
         return function(session, *_targets(session, of, given), **given)
+
+
+def _in_transaction(function: Callable[..., Any], of: Target, given: dict[str, Any]) -> Any:
+    need_installation_key(services())
+    return _in_session(Database.write, function, of, given)
 
 
 def _with_services(function: Callable[..., Any], of: Target, given: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from app.cli.base import (
     account_option,
     address_kind,
     json_option,
+    need_installation_key,
     print_done,
     print_part_of_json,
     print_rows,
@@ -72,6 +73,7 @@ def forget_(
     if dry_run:
         _print_held(held(services(), accounts, kind, address), as_json)
         return
+    need_installation_key(services())
     if not yes:
         click.confirm(f"Remove everything that is held about {address}? This cannot be undone.", abort=True, err=True)
     with progress("forgetting", None) as advance:

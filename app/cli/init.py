@@ -12,7 +12,17 @@ from flask.cli import with_appcontext
 from sqlalchemy.orm import Session
 
 from app.accounts.domain_hosts import domain_key
-from app.cli.base import Command, Row, WrongValue, echo, given_options, json_option, print_json, wake_after
+from app.cli.base import (
+    Command,
+    Row,
+    WrongValue,
+    echo,
+    given_options,
+    json_option,
+    need_installation_key,
+    print_json,
+    wake_after,
+)
 from app.cli.domains import domain_row, print_records
 from app.db import migrate
 from app.db.schema import schema_of
@@ -129,6 +139,7 @@ def command(*, list_name: str, key_name: str, trust: bool, unchecked: bool, as_j
     """
     parts = services()
     _create_database(parts)
+    need_installation_key(parts)
     asks = sys.stdin.isatty() and not as_json
     domain = _domain(given["domain"] or _ask(asks, "Sending domain", "--domain"))
     setup = SetupRequest(

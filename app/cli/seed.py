@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from flask.cli import with_appcontext
 
-from app.cli.base import Command, WrongValue, echo, json_option, print_json
+from app.cli.base import Command, WrongValue, echo, json_option, need_installation_key, print_json
 from app.http.context import services
 from app.seed.errors import SeedError
 from app.seed.load import load_seed
@@ -22,6 +22,7 @@ def command(file: Path, as_json: bool) -> None:
 
     An invalid file changes nothing. Loading the same file again changes nothing.
     """
+    need_installation_key(services())
     try:
         report = load_seed(services(), file)
     except SeedError as error:

@@ -9,7 +9,18 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.testing import find_test_account
-from app.cli.base import CommandResult, Group, NamedItem, Row, WrongValue, echo, limit_option, print_json, print_row
+from app.cli.base import (
+    CommandResult,
+    Group,
+    NamedItem,
+    Row,
+    WrongValue,
+    echo,
+    limit_option,
+    need_installation_key,
+    print_json,
+    print_row,
+)
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, List, Webhook, WebhookAttempt
@@ -189,6 +200,7 @@ def create(
     test: bool,
 ) -> Row:
     """Register a URL that receives all future events, or only the chosen ones."""
+    need_installation_key(parts)
     signer = (secret_id or new_key_id([]), secret or new_secret())
     checked = checked_url(parts.settings, url)
     with parts.database.write() as transaction:

@@ -20,15 +20,19 @@ class ForeignSecretKey(Exception):
 
 def check_secret_key(database: Database, keys: SecretKeys) -> None:
     """Raises `ForeignSecretKey` unless the key of the installation is among these, and `SQLAlchemyError`. The first
-    process of an installation records its own."""
-    recorded = recorded_fingerprint(database)
-    if recorded is None:
+    process or command of an installation records its own."""
+    if recorded_fingerprint(database) is None:
         try:
             with database.write() as transaction:
                 _insert(transaction, keys[0])
         except IntegrityError:
             pass  # another process was first
-        recorded = recorded_fingerprint(database)
+    compare_secret_key(database, keys)
+
+
+def compare_secret_key(database: Database, keys: SecretKeys) -> None:
+    """Raises `ForeignSecretKey` if another key is recorded than these, and `SQLAlchemyError`."""
+    recorded = recorded_fingerprint(database)
     if recorded is not None and recorded not in map(fingerprint, keys):
         raise ForeignSecretKey(
             f"SECRET_KEY ({short_fingerprint(keys[0])}) is not the installation's key ({recorded[:8]}): set it to "

@@ -204,3 +204,34 @@ class TestProxies:
 
 def test_the_command_of_the_units_is_a_valid_script() -> None:
     assert subprocess.run(["sh", "-n", UNITS / "tms"], check=False).returncode == 0
+
+
+RUN = """#!/bin/sh
+while [ "${1#--}" != "$1" ]; do
+    case "$1" in --property=LoadCredential=secret_key:*) export CREDENTIALS_DIRECTORY="${1##*:}";; esac
+    shift
+done
+exec "$@"
+"""
+"""`systemd-run`, as far as a credential needs it."""
+
+
+@pytest.mark.parametrize("is_configured", [False, True])
+def test_the_command_of_the_units_has_their_secret_key(tmp_path: Path, is_configured: bool) -> None:
+    """systemd does not apply the drop-in of the units to it: with a key of its own, what it encrypts is lost."""
+    sandbox = SANDBOX.path.read_text("utf-8")
+    lines = "#LoadCredential=secret_key:/etc/tms/secret_key\n#Environment=SECRET_KEY_FILE=%d/secret_key\n"
+    assert lines in sandbox
+    (tmp_path / "tms-.service.d").mkdir()
+    changed = sandbox.replace(lines, lines.replace("#", "")) if is_configured else sandbox
+    (tmp_path / "tms-.service.d" / SANDBOX.path.name).write_text(changed, "utf-8")
+    printing = 'printf "%s\\n" "key in $SECRET_KEY_FILE" "$@"'
+    for name, text in {"systemd-run": RUN, "printing": f"#!/bin/sh\n{printing}\n"}.items():
+        (tmp_path / name).write_text(text, "utf-8")
+        (tmp_path / name).chmod(0o755)
+    script = (UNITS / "tms").read_text("utf-8").replace("/etc/systemd/system", str(tmp_path))
+    command = ["sh", "-c", script.replace("/opt/tms/bin/tms", str(tmp_path / "printing")), "tms", "lists show", "a b"]
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    file = "/etc/tms/secret_key/secret_key" if is_configured else ""
+    assert (ended.stdout.splitlines(), ended.stderr) == ([f"key in {file}", "lists show", "a b"], "")

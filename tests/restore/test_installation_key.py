@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -95,6 +96,41 @@ def test_a_key_that_is_lost_is_replaced_when_the_operator_says_so(
         assert (starts(second, NEW), starts(second, OLD)) == (True, False)
         (entry,) = second.json("audit", "list", "object=secret_key")
         assert (entry["action"], entry["object_id"]) == ("secret_key.adopted", short_fingerprint(NEW))
+
+
+NEED_THE_KEY = [
+    ("init", "--domain", "second.example", "--owner", "you@second.example", "--relay", "smtp://relay.example"),
+    ("domains", "add", "third.example"),
+    ("transports", "create", "another", "--type", "email", "--url", "smtp://relay.example"),
+    ("webhooks", "create", "https://hooks.example.com/in"),
+    ("seed", "{file}"),
+    ("contacts", "forget", "ann@example.com", "--yes"),
+    ("backup", "{file}.zip"),
+]
+
+
+def test_a_command_that_encrypts_or_backs_up_needs_the_key_of_the_installation(
+    installed: Installer, new_settings: Callable[..., Settings], file: str
+) -> None:
+    """A command line without the setting generates a key, which the processes do not have. What only reads runs, and a
+    backup without a key."""
+    first = installed("sqlite", migrated=True, SECRET_KEY=OLD)
+    first.json("accounts", "create", "acme")
+    before = first.rows("audit_entries")
+    Path(file).write_text("accounts: []", "utf-8")
+    with running(new_settings("sqlite", DATABASE_URL=first.settings.database_url)) as second:
+        generated = short_fingerprint(second.settings.secret_key)
+        refusal = f"Error: SECRET_KEY ({generated}) is not the installation's key ({short_fingerprint(OLD)}): set it to"
+        for arguments in NEED_THE_KEY:
+            (line,) = second.refused(*(argument.format(file=file) for argument in arguments)).splitlines()
+            assert line.startswith(refusal), arguments
+        assert [account["name"] for account in second.json("accounts", "list")] == ["acme"]
+        assert not Path(f"{file}.zip").exists()
+        assert first.rows("audit_entries") == before
+        second.json("backup", f"{file}.zip", "--without-secret-key")
+    url = {"DATABASE_URL": first.settings.database_url}
+    with running(new_settings("sqlite", **url, SECRET_KEY=NEW, SECRET_KEY_FALLBACKS=OLD)) as third:
+        third.json("domains", "add", "third.example")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
