@@ -12,6 +12,7 @@ from tests.support.deployment import ASSIGNMENT, KUBERNETES, SETTINGS, environme
 WORKLOADS = {
     item["metadata"]["name"]: item["spec"]["template"] for item in manifests() if "template" in item.get("spec", {})
 }
+JOBS = {item["metadata"]["name"] for item in manifests() if item["kind"] == "Job"}
 KUSTOMIZATIONS = sorted(KUBERNETES.rglob("kustomization.yaml"))
 PART_OF = "app.kubernetes.io/part-of"
 NAME = "app.kubernetes.io/name"
@@ -46,21 +47,36 @@ def test_every_manifest_is_listed_by_a_kustomization() -> None:
 @each("template", WORKLOADS.values())
 def test_the_pods_run_commands_of_the_image_in_folders_that_they_may_write_to(template: Any) -> None:
     spec = template["spec"]
-    (container,) = spec["containers"]
-    assert wrong_command(container["args"]) == ""
-    assert container["image"] == "tms"
-    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounted == {environment_of_image()["DATA_DIR"], "/tmp"}
     assert spec["securityContext"]["runAsNonRoot"]
-    assert container["securityContext"]["readOnlyRootFilesystem"]
+    for container in spec["containers"]:
+        assert wrong_command(container["args"]) == ""
+        assert container["image"] == "tms"
+        mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounted == {environment_of_image()["DATA_DIR"], "/tmp"}
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+@each("template", [WORKLOADS[name] for name in WORKLOADS.keys() - JOBS])
+def test_prometheus_reaches_the_metrics_of_every_pod(template: Any) -> None:
+    """The metrics of a host stand in its DATA_DIR, which no other pod sees: the API in the pod reads them."""
+    (api,) = [container for container in template["spec"]["containers"] if container["args"] == ["web"]]
+    (port,) = api["ports"]
+    for container in template["spec"]["containers"]:
+        assert container["volumeMounts"] == api["volumeMounts"]
+    labels = template["metadata"]["labels"]
+    (policy,) = [item["spec"] for item in manifests() if item.get("metadata", {}).get("name") == "tms-metrics"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    (rule,) = policy["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": port["containerPort"]}]
 
 
 @each("template", WORKLOADS.values())
 def test_the_pods_refer_to_what_is_defined(template: Any) -> None:
-    (container,) = template["spec"]["containers"]
-    sources = [*container["envFrom"], *(item["valueFrom"] for item in container["env"])]
-    for kind, reference in (pair for source in sources for pair in source.items()):
-        assert reference["name"] in DEFINED[kind]
+    for container in template["spec"]["containers"]:
+        assert {item["name"] for item in container["env"]} <= SETTINGS
+        sources = [*container["envFrom"], *(item["valueFrom"] for item in container["env"] if "value" not in item)]
+        for kind, reference in (pair for source in sources for pair in source.items()):
+            assert reference["name"] in DEFINED[kind]
 
 
 def test_every_selector_finds_pods() -> None:
@@ -100,6 +116,4 @@ def test_a_policy_lets_clients_reach_each_port_of_a_service() -> None:
 
 
 def ports_of(template: Any) -> list[Any]:
-    (container,) = template["spec"]["containers"]
-    ports: list[Any] = container.get("ports", [])
-    return ports
+    return [port for container in template["spec"]["containers"] for port in container.get("ports", [])]
