@@ -18,6 +18,7 @@ from sqlalchemy import delete, select, text
 from sqlalchemy.exc import OperationalError
 
 from app.clock import now
+from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.db.bulk import upsert
 from app.db.database import Database, Transaction
 from app.db.engine import BUSY_TIMEOUT_MS
@@ -116,9 +117,9 @@ def file_size(database: Database) -> int | None:
 
 def _renew_statistics(database: Database) -> None:
     """Takes the samples of the tables with personal data anew, which may contain what was deleted: of so many rows,
-    however many there are, and each in a transaction of its own."""
+    however many there are, and each in a transaction of its own. That may take minutes where a table has many parts."""
     tables = Base.metadata.tables.values()
-    with database.engine.connect() as connection:
+    with limit_waits(COMMAND_SECONDS), database.engine.connect() as connection:
         if not database.is_postgresql:
             connection.exec_driver_sql("PRAGMA analysis_limit=400")
         for table in sorted(table.name for table in tables if any(column.info.get(PLACE) for column in table.columns)):

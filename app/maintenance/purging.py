@@ -1,18 +1,22 @@
-"""Purging as work of a process: all stages, in a thread of their own (docs/retention.md).
+"""Purging as work of a process: all stages, in a thread of their own (docs/retention.md), and before them what
+forgetting has left in the files of the database (app/db/remains.py).
 
-A worker runs its jobs one after the other, and webhooks must not wait until millions of recipients are purged.
+A worker runs its jobs one after the other, and webhooks must not wait until millions of recipients are purged, or
+sampled for statistics.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
 from app.db.history_ranges import has_ranges
 from app.db.outage import log_failure
+from app.db.remains import RemainsCleaner
 from app.maintenance import history
 from app.maintenance.sweeps import measured_sweep
 from app.retention.periods import Stage, longest, periods, purged_by_sends
@@ -30,6 +34,7 @@ class Purger:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._cleaner = RemainsCleaner(services.database)
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -46,12 +51,18 @@ class Purger:
         return self._thread is None or not self._thread.is_alive()
 
     def _run(self) -> None:
-        try:
-            purge_all(self._services)
-        except SQLAlchemyError as error:
-            log_failure(logger, "purging was interrupted; it continues within the hour", error)
-        except Exception:
-            logger.exception("purging failed")
+        _attempt("cleaning the files of the database", self._cleaner.clean)
+        _attempt("purging", lambda: purge_all(self._services))
+
+
+def _attempt(name: str, work: Callable[[], None]) -> None:
+    """Work that keeps no other from being done when it fails."""
+    try:
+        work()
+    except SQLAlchemyError as error:
+        log_failure(logger, f"{name} was interrupted; it continues within the hour", error)
+    except Exception:
+        logger.exception("%s failed", name)
 
 
 def purge_all(services: Services) -> None:

@@ -20,13 +20,16 @@ from app.contacts.subscriptions import SUBSCRIBED_COLUMNS, lock_subscriptions
 from app.db.address_forms import find_digests
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
-from app.db.expressions import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import (
     Account,
     BlockedAddress,
+    CapturedMessage,
     Contact,
     DigestKey,
     List,
+    Recipient,
+    RecipientStep,
     ReplyPart,
     Send,
     SoftBounces,
@@ -36,10 +39,12 @@ from app.db.models import (
 from app.db.pages import pages_of
 from app.infrastructure.digests import new_digest_key
 from app.lists.find import get_list
+from app.privacy.files import files_of, folders_of_transports
 from app.privacy.person import Person
 from app.privacy.place import (
     Eraser,
     Rows,
+    delete_rows,
     emptied,
     place_of_addresses,
     place_of_rows,
@@ -70,13 +75,37 @@ def _sends_naming(session: Session, person: Person) -> Iterator[Rows]:
         yield from pages_of(session, select(*columns).where(*named), (Send.account_id, key, Send.id))
 
 
-def _remove_from_sends(transaction: Transaction, _services: Services, person: Person, rows: Rows) -> int:
-    """Removes the address from the sends."""
+def _remove_from_sends(transaction: Transaction, services: Services, person: Person, rows: Rows) -> int:
+    """Removes the address from the sends, and what is left of their blind copies to it."""
     columns, ids = table_of(Send).c, [row.id for row in rows]
+    _remove_copies(transaction, services, person, ids)
     for name in ADDRESS_COLUMNS_OF_SEND:
         chosen = in_json(columns.id, ids), func.lower(columns[name]).in_(person.forms)
         transaction.connection().execute(update(table_of(Send)).where(*chosen).values({name: None}))
     return len(rows)
+
+
+def _remove_copies(transaction: Transaction, services: Services, person: Person, send_ids: Sequence[int]) -> None:
+    """Deletes the files of blind copies to the person, and the texts of timelines that name it because a relay has
+    refused one. The messages themselves stay: they are those of others."""
+    copied = in_json(Send.id, send_ids), func.lower(Send.bcc_address).in_(person.forms)
+    statement = select(Recipient.id, Recipient.uuid).join(Send, Send.id == Recipient.send_id).where(*copied)
+    recipients, folders = transaction.execute(statement).all(), folders_of_transports(transaction, services.settings)
+    for path in (path for row in recipients for path in files_of(folders, f"{row.uuid}-bcc")):
+        path.unlink(missing_ok=True)
+    columns, ids = table_of(RecipientStep).c, [row.id for row in recipients]
+    written = in_json(columns.recipient_id, ids), between_ids(columns.recipient_id, ids), columns.detail.is_not(None)
+    steps = transaction.execute(select(columns.id, columns.detail).where(*written)).all()
+    named = in_json(columns.id, [step.id for step in steps if person.is_named_in(step.detail)])
+    transaction.connection().execute(update(table_of(RecipientStep)).where(*written, named).values(detail=None))
+
+
+def _blind_copies(session: Session, person: Person) -> Iterator[Rows]:
+    """The captured copies, without their content, which was written to somebody else."""
+    names = "id", "captured_time", "sender", "address", "subject"
+    columns = table_of(CapturedMessage).c
+    copies = select(*(columns[name] for name in names)).where(*with_address(CapturedMessage, person), columns.is_copy)
+    yield session.execute(copies.order_by(columns.id)).all()
 
 
 # Contacts.
@@ -196,6 +225,14 @@ SMALL_PLACES = (
         SoftBounces,
         *("id", "address", "bounces"),
         noun="counts of bounces",
+    ),
+    place_of_rows(
+        "blind_copies",
+        "blind copies for the person of messages to others, as far as test keys have captured them",
+        _blind_copies,
+        lambda transaction, _services, _person, rows: delete_rows(
+            transaction, table_of(CapturedMessage).c.id, [row.id for row in rows]
+        ),
     ),
     place_of_rows(
         "named_in_sends",

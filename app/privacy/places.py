@@ -22,6 +22,7 @@ SINGULARS = {
     **{"answers of receivers": "answer of a receiver", "counts of bounces": "count of bounces"},
     **{"parts of replies": "part of a reply", "contents of sends": "content of a send"},
     **{"messages not sent": "message not sent", "sends that named the address": "send that named the address"},
+    "blind copies": "blind copy",
     "named in sends": "named in sends",
 }
 """What is counted -> what one of it is called, where that is more than the letter at the end."""

@@ -23,8 +23,10 @@ from sqlalchemy import delete, event, inspect, select, text, update
 from app.addresses import AddressKind
 from app.clock import now
 from app.contacts.suppress import unsubscribe
+from app.db.bounded_connection import COMMAND_SECONDS, current
 from app.db.models import (
     AutomationRun,
+    CapturedMessage,
     Event,
     Group,
     IdempotencyRecord,
@@ -406,6 +408,22 @@ def test_however_often_the_maintenance_runs_it_cleans_once_in_a_while(tenant: Te
         moment[0] += SECONDS_BETWEEN_TRIES
 
 
+def test_statistics_may_take_as_long_as_a_command(worker: Services) -> None:
+    """The table of recipients has parts, of which each is sampled."""
+    limits = set()
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("ANALYZE"):
+            limits.add(current().limit())
+
+    event.listen(worker.database.engine, "before_cursor_execute", note)
+    with worker.database.write() as transaction:
+        mark_remains(transaction)
+    clean_remains(worker.database)
+    event.remove(worker.database.engine, "before_cursor_execute", note)
+    assert limits == {COMMAND_SECONDS}
+
+
 def test_what_was_removed_is_marked_also_if_forgetting_dies_in_the_middle(
     tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,7 +510,10 @@ def test_the_search_for_a_forgotten_person_finds_nothing(
 def assert_all_is_handed_out(used: UsedInstallation) -> None:
     """Everything that will be forgotten."""
     documents = list(export_person(used.worker, used.accounts, "email", used.email.upper()) or ())
-    assert {place for _, place, _ in documents} == {place.name for place in PLACES} - {"parts_of_replies"}
+    assert {place for _, place, _ in documents} == {place.name for place in PLACES} - {
+        "parts_of_replies",
+        "blind_copies",
+    }
     assert {name for name, *_ in documents} == {used.tenant.name, f"{used.tenant.name} (test)"}
     whole = orjson.dumps([rows for *_, rows in documents]).decode()
     assert SECRET_WORD in whole
@@ -624,6 +645,40 @@ def test_the_answer_to_a_suppression_keeps_ids_alone_of_a_forgotten_person(
         **{name: added.get_json()[name] for name in ("list_id", "creation_time")},
         "_links": {"list": {"href": f"/v1/lists/{list_id}"}},
     }
+
+
+def test_a_person_who_got_blind_copies_of_the_mails_of_others_is_forgotten(
+    tenant: Tenant, worker: Services, mail_server: MailServer
+) -> None:
+    """In the inbox of test keys, in folders, and in timelines, which quote the refusal of a copy. The others keep
+    theirs."""
+    ann, folder = f"{unique('Ann')}@{tenant.domain}", worker.settings.data_dir / "mail"
+    filing = changed(worker, email_transport_url=folder.as_uri())
+    sends = SendsApi(tenant)
+    copied = sends.email(recipients=[{"email": new_email("bob")}], bcc_address=ann)
+    tests = SendsApi(refreshed(tenant))
+    accepted = tests.send(copied)
+    mail_server.reply(ann, f"550 5.1.1 unknown user {ann}")
+    (refused,) = sends.send(copied).uuids
+    drain(worker)
+    (filed,) = sends.send(copied).uuids
+    drain(filing)
+    close_sender_worker(filing)
+    assert {path.name for path in folder.iterdir()} == {f"{filed}.eml", f"{filed}-bcc.eml"}
+    accounts = [tenant.id, tests.tenant.id]
+    documents = export_person(filing, accounts, "email", ann) or ()
+    ((copy,),) = [rows for _, place, rows in documents if place == "blind_copies"]
+    assert copy["address"] == ann.lower()
+    assert {"sends", "recipient_steps", "captured_messages"} <= {*rows_naming(filing, ann)}
+
+    removed = forget(filing, accounts, "email", ann, wait=0).removed
+    assert removed == {"blind copies": 1, "sends that named the address": 3}
+    assert rows_naming(filing, ann) == {}
+    assert [path.name for path in folder.iterdir()] == [f"{filed}.eml"]
+    assert [row.uuid for row in rows_of(tests.tenant, CapturedMessage)] == accepted.uuids
+    (row,) = rows_of(tenant, Recipient, uuid=refused)
+    (step,) = rows_of(tenant, RecipientStep, recipient_id=row.id)
+    assert (step.step, step.detail) == ("sent", None)
 
 
 def test_a_message_that_is_being_handed_over_is_waited_for(tenant: Tenant, worker: Services) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select, text, update
+from sqlalchemy.exc import OperationalError
 
 from app.clock import now
 from app.db import history_ranges
+from app.db.bounded_connection import limit_waits
 from app.db.database import Transaction
 from app.db.models import (
     Account,
@@ -22,11 +25,12 @@ from app.db.models import (
     QueueEntry,
     Recipient,
     RecipientStep,
+    Remains,
     Send,
     SendLink,
     table_of,
 )
-from app.db.remains import compact, file_size
+from app.db.remains import compact, file_size, mark_remains
 from app.maintenance import history
 from app.maintenance.figures import read_figures
 from app.maintenance.purging import Purger, purge_all
@@ -40,12 +44,13 @@ from app.services import Services
 from app.tracking.feedback_channels import unsubscribe_link
 from app.tracking.links import StoredLink, link_token
 from app.tracking.recorder import VISITS
+from jobs import maintenance
 from tests.cli.conftest import Cli
 from tests.databases.running import alone
 from tests.support.client import SENDS, Client
 from tests.support.databases import BACKENDS
 from tests.support.rows import Rows
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant, new_tenant, unique
 
@@ -455,6 +460,55 @@ def test_purging_ends_with_its_process_and_goes_on_with_the_next(kept: SentMessa
         purger.start()
         assert purger.wait(PATIENCE)
         assert kept.has_content(recipient_id) == is_left
+
+
+@pytest.fixture
+def clean(kept: SentMessages, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """The job of the maintenance, with the services of the account."""
+    monkeypatch.setattr(maintenance, "process_services", lambda: kept.services)
+    maintenance.purger.cache_clear()
+    yield maintenance.clean
+    maintenance.purger.cache_clear()
+
+
+@contextmanager
+def locked(services: Services, table: str, mode: str) -> Iterator[None]:
+    """A transaction of somebody else, which locks the table."""
+    with services.database.write() as transaction:
+        transaction.execute(text(f"LOCK TABLE {table} IN {mode} MODE"))
+        yield
+
+
+CANCEL_ANALYZE = text(
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ANALYZE%'"
+)
+
+
+@pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
+def test_statistics_that_cannot_be_renewed_keep_nothing_from_being_purged(
+    kept: SentMessages, clean: Callable[[], None]
+) -> None:
+    """What forgetting has left stays marked, and is cleaned later."""
+    (recipient_id,) = kept.add("delivered")
+    with kept.services.database.write() as transaction:
+        mark_remains(transaction)
+    with locked(kept.services, "contacts", "SHARE UPDATE EXCLUSIVE"):
+        clean()
+        wait_until(lambda: kept.scalars(CANCEL_ANALYZE) == [True], "the statistics were given up")
+        assert maintenance.purger().wait(PATIENCE)
+    assert not kept.has_content(recipient_id)
+    assert kept.scalars(select(Remains.id)) == [1]
+
+
+@pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
+def test_cleaning_that_fails_keeps_nothing_from_being_purged(kept: SentMessages, clean: Callable[[], None]) -> None:
+    (recipient_id,) = kept.add("delivered")
+    with locked(kept.services, "hook_tokens", "ACCESS EXCLUSIVE"), limit_waits(0.5):
+        with pytest.raises(OperationalError):
+            clean()
+        assert maintenance.purger().wait(PATIENCE)
+    assert not kept.has_content(recipient_id)
 
 
 def test_the_default_is_seven_days_of_content_and_four_hundred_of_recipients(kept: SentMessages) -> None:

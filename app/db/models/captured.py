@@ -40,8 +40,8 @@ class CapturedMessage(Base):
     """`email` or `sms`."""
     sender: Mapped[str] = mapped_column(info=personal("recipients"))
     """The envelope sender, or the number."""
-    address: Mapped[str] = mapped_column(info=personal("recipients"))
-    """Where it was going to, normalised."""
+    address: Mapped[str] = mapped_column(info=personal("blind_copies", address="email"))
+    """Where it was going to, normalised. A blind copy goes to another person than the recipient."""
     subject: Mapped[str | None] = mapped_column(info=personal("recipients"))
     content: Mapped[bytes] = mapped_column(LargeBinary, info=personal("recipients"))
     """The whole mail (RFC 5322), or the text in UTF-8."""
