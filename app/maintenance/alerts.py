@@ -42,6 +42,7 @@ ALERTS: Mapping[str, Alert] = {
     "TmsClockWrong": Alert(TICKET, limit=20.0),
     "TmsSchedulerDoesNotLook": Alert(PAGE, limit=120.0),
     "TmsCleaningLate": Alert(TICKET, limit=10_800.0),
+    "TmsPurgingLate": Alert(TICKET, limit=10_800.0),
     "TmsBackupOld": Alert(TICKET, limit=129_600.0),
     "TmsRequestsFail": Alert(PAGE, limit=0.01, window=300),
     "TmsRequestsSlow": Alert(TICKET, limit=1.0, window=600),

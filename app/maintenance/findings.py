@@ -104,6 +104,9 @@ def _processes(figures: Figures) -> Iterator[Finding]:
         if abs(seconds) > ALERTS["TmsClockWrong"].limit:
             off = f"{lasting(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} that of the database"
             yield Finding("TmsClockWrong", f"the clock of the host {host} is {off}: no process can be started there")
+    for (stage,), seconds in figures["tms_purge_overdue_seconds"].items():
+        if seconds > ALERTS["TmsPurgingLate"].limit:
+            yield Finding("TmsPurgingLate", f"purging of {stage} has been overdue for {lasting(seconds)}")
 
 
 def _messages(figures: Figures) -> Iterator[Finding]:

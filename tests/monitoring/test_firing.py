@@ -193,6 +193,20 @@ def test_a_cleaning_that_is_late(world: World) -> None:
     wait_until(is_clean, "it cleans again")
 
 
+def test_purging_that_is_late(world: World) -> None:
+    """The worker that purges hangs."""
+    assert world.send().ok
+    with world.stopped(MAINTENANCE):
+        assert world.change("UPDATE sends SET creation_time = creation_time - interval '9 days'")
+        world.alerts.await_firing("TmsPurgingLate")
+
+    def is_purged() -> bool:
+        world.clean()
+        return not world.fires("TmsPurgingLate")
+
+    wait_until(is_purged, "it is purged")
+
+
 def test_a_backup_that_is_old(world: World, tmp_path: Path) -> None:
     """Nobody is told before there is one."""
     numbers = count()

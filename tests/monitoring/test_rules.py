@@ -43,6 +43,7 @@ CASES: dict[str, dict[str, str]] = {
     "TmsCleaningLate": {
         'tms_sweep_timestamp_seconds{instance="a", sweep="cleaning"}': "-14400x20 0+30x200",
     },
+    "TmsPurgingLate": {'tms_purge_overdue_seconds{instance="a", stage="content"}': "90000x190 0x60"},
     "TmsBackupOld": {
         'tms_backup_timestamp_seconds{instance="a", result="done"}': "-129601x20 0+30x200",
         'tms_backup_timestamp_seconds{instance="a", result="failed"}': "0+30x220",
@@ -96,10 +97,10 @@ CASES: dict[str, dict[str, str]] = {
 and the same 20 times more, `0+2x20` adds 2 each time, and `_` is no sample."""
 FIRING = {
     **dict.fromkeys(("TmsRequestsSlow", "TmsHandoverSlow"), "14m"),
-    **{"TmsBouncesHigh": "15m", "TmsDeferralsHigh": "15m", "TmsMessagesHeld": "16m"},
+    **{"TmsBouncesHigh": "15m", "TmsDeferralsHigh": "15m", "TmsMessagesHeld": "16m", "TmsPurgingLate": "92m"},
 }
 """When it fires, for those that do not within ten minutes."""
-CLEARED = {"TmsBouncesHigh": "85m", "TmsWebhookFailedForADay": "80m"}
+CLEARED = {"TmsBouncesHigh": "85m", "TmsWebhookFailedForADay": "80m", "TmsPurgingLate": "100m"}
 """When it has ended, for those that look back further than 35 minutes."""
 
 

@@ -31,6 +31,7 @@ def idle() -> Figures:
         "tms_processes": {key: float(key[1] == "live") for key in product(ROLES, ("live", "silent"))},
         "tms_host_heartbeat_age_seconds": {("a",): 4.0, ("b",): 120.0},
         "tms_clock_difference_seconds": {("a",): 1.9, ("b",): -20.0},
+        "tms_purge_overdue_seconds": {("content",): 10_800.0, ("recipients",): 0.0},
         "tms_schema_info": {("0034", "0034", "ok"): 1.0},
     }
 
@@ -82,6 +83,10 @@ def test_an_idle_installation_has_none() -> None:
                 "TmsClockWrong",
                 "the clock of the host b is 1 min 35 s behind that of the database: no process can be started there",
             ),
+        ),
+        (
+            {"tms_purge_overdue_seconds": {("content",): 90_000.0}},
+            Finding("TmsPurgingLate", "purging of content has been overdue for 1 d 1 h"),
         ),
         (
             {"tms_events_oldest_seconds": {(): 90_000}, "tms_webhooks": {("behind",): 1}},
