@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from app.infrastructure import liveness, replacing
 from app.infrastructure.heartbeat import Heartbeat, Write
@@ -41,13 +41,22 @@ class Requests:
         """Waits for one of the two, with signs of life; newer code that does not start is no request."""
         liveness.ready()
         while True:
-            while not self._asked.is_set():
-                liveness.report()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._asked.wait(), liveness.seconds)
+            await _alive(self._asked.wait())
             self._asked.clear()
-            if self._stopped or await asyncio.to_thread(replacing.new_code_starts, os.environ):
+            if self._stopped or await _alive(asyncio.to_thread(self._new_code_starts)):
                 return not self._stopped
+
+    def _new_code_starts(self) -> bool:
+        return replacing.new_code_starts(os.environ, is_stopped=lambda: self._stopped)
+
+
+async def _alive(work: Coroutine[Any, Any, bool]) -> bool:
+    """What the work returns, with signs of life until it does."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        liveness.report()
+        await asyncio.wait([task], timeout=liveness.seconds)
+    return task.result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.outage import log_failure
+from app.db.outage import log_failure, reason
 from app.infrastructure import liveness, logs, memory, metrics, replacing, tracing
 from app.infrastructure.start_checks import StartRefused, check_start
 from app.infrastructure.startup_report import log_startup
@@ -52,7 +52,8 @@ def _role() -> str:
 
 
 def _await_database(made: Services) -> None:
-    """Waits for the database: there is nothing to do without it, and an unchecked schema may not match."""
+    """Waits for the database: there is nothing to do without it, and an unchecked schema may not match. A process that
+    runs and can go on does not wait for its check."""
     while True:
         try:
             check_start(made.database, made.settings)
@@ -61,6 +62,9 @@ def _await_database(made: Services) -> None:
             print(f"cannot start: {error}", file=sys.stderr)
             raise SystemExit(1) from None
         except SQLAlchemyError as error:
+            if replacing.is_check():
+                print(f"cannot start: the database cannot be used: {reason(error)}", file=sys.stderr)
+                raise SystemExit(1) from None
             log_failure(logger, "waiting for the database", error)
             liveness.starting("waiting for the database")
         time.sleep(RETRY_DELAY)

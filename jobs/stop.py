@@ -66,7 +66,7 @@ class Stop:
 
     def _do_what_is_told(self) -> None:
         while self._signals.get() == replacing.SIGNAL:
-            if not self.requested and replacing.new_code_starts(os.environ):
+            if not self.requested and replacing.new_code_starts(os.environ, is_stopped=lambda: self.requested):
                 self.is_replaced = True
                 os.kill(os.getpid(), signal.SIGTERM)  # ends the work in the main thread as usual
         self._stopping.set()

@@ -45,34 +45,43 @@ def command() -> list[str]:
 
 
 def new_code_starts(
-    environment: Mapping[str, str], folder: str | None = None, meanwhile: Callable[[], object] = lambda: None
+    environment: Mapping[str, str],
+    folder: str | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Whether the command starts with the settings and the database of this process; otherwise the reason is in the
-    log. `meanwhile` is called each second."""
-    starts = _starts(environment, folder, meanwhile)
+    log. `meanwhile` is called each second, and so is `is_stopped`: whether this process is to end, which needs no
+    newer code."""
+    starts = _starts(environment, folder, meanwhile, is_stopped)
     if not starts:
         liveness.note_refusal()
     return starts
 
 
-def _starts(environment: Mapping[str, str], folder: str | None, meanwhile: Callable[[], object]) -> bool:
+def _starts(
+    environment: Mapping[str, str],
+    folder: str | None,
+    meanwhile: Callable[[], object],
+    is_stopped: Callable[[], bool],
+) -> bool:
     variables = {name: value for name, value in environment.items() if name != "NOTIFY_SOCKET"}  # systemd hears nothing
     try:
         environ = {**variables, CHECK: "1"}
         with subprocess.Popen(command(), env=environ, cwd=folder, stdin=subprocess.DEVNULL) as process:  # noqa: S603 - our own
-            status = _wait(process, meanwhile)
+            status = _wait(process, meanwhile, is_stopped)
     except OSError as error:
         logger.error("this process keeps running the old code, because the installed code cannot be run: %s", error)
         return False
-    if status:
+    if status and not is_stopped():
         logger.error("this process keeps running the old code, because the installed code exits with status %s", status)
     return status == 0
 
 
-def _wait(process: subprocess.Popen[bytes], meanwhile: Callable[[], object]) -> int:
-    """The exit status of the process, which is killed if it takes too long."""
+def _wait(process: subprocess.Popen[bytes], meanwhile: Callable[[], object], is_stopped: Callable[[], bool]) -> int:
+    """The exit status of the process, which is killed if it takes too long, or if this one is to end."""
     deadline = time.monotonic() + CHECK_SECONDS
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not is_stopped():
         try:
             return process.wait(1)
         except subprocess.TimeoutExpired:
@@ -81,9 +90,14 @@ def _wait(process: subprocess.Popen[bytes], meanwhile: Callable[[], object]) -> 
     return process.wait()
 
 
+def is_check() -> bool:
+    """Whether this process only has to show that it could start."""
+    return CHECK in os.environ
+
+
 def end_check() -> None:
     """Ends a process that only had to show that it could start."""
-    if CHECK in os.environ:
+    if is_check():
         raise SystemExit(0)
 
 

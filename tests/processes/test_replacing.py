@@ -1,0 +1,62 @@
+"""What a background process does while it checks whether newer code starts (docs/upgrade.md#what-a-reload-does)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.databases.running import alone
+from tests.support.launched import ROOT
+from tests.support.listeners import own_process
+from tests.support.servers import PATIENCE, free_port, short_folder, wait_until
+from tests.support.service_manager import service_manager
+
+HANGING_CODE = """
+import os, time
+if "TMS_CHECK_START" in os.environ:
+    print("checking", os.getpid(), file=open(os.environ["CHECK_LOG"], "w"), flush=True)
+    time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("module", ["jobs.inbound", "jobs.schedule"])
+def test_it_shows_life_and_ends_when_asked_while_newer_code_hangs(module: str, tmp_path: Path) -> None:
+    log, check_log = tmp_path / "log", tmp_path / "check"
+    (tmp_path / "sitecustomize.py").write_text(HANGING_CODE)
+    with alone(None) as parts, short_folder() as folder, service_manager(folder) as manager:
+        paths = os.pathsep.join((str(tmp_path), str(ROOT)))
+        environ = {**manager.environ, "PYTHONPATH": paths, "CHECK_LOG": str(check_log)}
+        with own_process(parts, module, log, REDIS_URL=parts.services.settings.redis_url, **environ) as process:
+            manager.wait_for("READY=1")
+            process.send_signal(signal.SIGUSR2)
+            wait_until(lambda: check_log.exists() and "\n" in check_log.read_text(), "the check has begun")
+            check = Path("/proc") / check_log.read_text().split()[1]
+            assert manager.hears_something(PATIENCE)
+            assert check.exists()
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+            assert not check.exists()
+    assert "keeps running the old code" not in log.read_text()
+
+
+def test_code_that_is_only_checked_does_not_wait_for_the_database(tmp_path: Path) -> None:
+    """The process that runs carries on, and the reason is in its log."""
+    port = free_port()
+    url = f"postgresql+psycopg://tms@127.0.0.1:{port}/tms"
+    checked = subprocess.run(
+        [sys.executable, "-m", "jobs.schedule"],
+        cwd=ROOT,
+        env={**os.environ, "DATA_DIR": str(tmp_path), "DATABASE_URL": url, "TMS_CHECK_START": "1"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    (line,) = (line for line in checked.stderr.splitlines() if not line.startswith("{"))
+    assert line.startswith("cannot start: the database cannot be used: ")
+    assert (str(port) in line, checked.returncode) == (True, 1)
