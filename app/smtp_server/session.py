@@ -84,14 +84,14 @@ class BoundedSession(SMTP):
         self.sessions.ended(self)
 
     def end(self, reason: bytes) -> None:
-        """Ends the session with an answer; a client that reads none does not hold it."""
+        """Ends the session with an answer; a client that reads none, or does not end TLS, does not hold it."""
         if self.mail is not None:
             self.mail.close()
-        if isinstance(self.transport, asyncio.WriteTransport) and not self.transport.is_closing():
-            self.transport.write(reason)
-            if self.transport.get_write_buffer_size():
-                self.transport.abort()
-            self.transport.close()
+        if isinstance(self.transport, asyncio.WriteTransport):
+            if not self.transport.is_closing():
+                self.transport.write(reason)
+                self.transport.close()
+            self.transport.abort()
 
     def end_if_idle(self) -> None:
         """Asks the client to come again, unless it has begun a message."""

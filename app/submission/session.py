@@ -28,6 +28,7 @@ class SubmissionSession(BoundedSession):
     submitter: Submitter | None = None
     """Its rights, as they were when the mail began."""
     _handshake: asyncio.Future[None] | None = None
+    """Done after the handshake of TLS; None before it begins."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The library's hook, which is called again for the transport of TLS. Plain text is enough within a machine:
@@ -35,12 +36,18 @@ class SubmissionSession(BoundedSession):
         super().connection_made(transport)
         self.token = None
         self._auth_require_tls = self.address is None or not self.address.is_loopback
-        if self.begins_with_tls and self._tls_protocol is None:
-            self._handshake = self._begin_tls()
+        if self.begins_with_tls and self._tls_protocol is None and not transport.is_closing():
+            self._begin_tls()
+
+    def end(self, reason: bytes) -> None:
+        """Ends the session also during a handshake, where the library is not told that the connection is lost."""
+        super().end(reason)
+        if self._handshake is not None and not self._handshake.done():
+            self._lose(None)
 
     def _begin_tls(self) -> asyncio.Future[None]:
         """Goes over to TLS; the future is done after the handshake."""
-        done: asyncio.Future[None] = self.loop.create_future()
+        self._handshake = done = self.loop.create_future()
         self._tls_protocol = protocol = sslproto.SSLProtocol(
             self.loop,
             self,
@@ -66,7 +73,7 @@ class SubmissionSession(BoundedSession):
                 return
         await super()._handle_client()
 
-    def _lose(self, error: Exception) -> None:
+    def _lose(self, error: Exception | None) -> None:
         if isinstance(self._original_transport, asyncio.WriteTransport):
             self._original_transport.abort()
         self.connection_lost(error)

@@ -7,7 +7,7 @@ import signal
 import smtplib
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -290,3 +290,24 @@ def test_silent_sessions_give_way_to_others_also_before_tls(tmp_path: Path) -> N
             client.login("apikey", parts.tenant.tokens["standard"])
         for link in links:
             link.close()
+
+
+SOON = 10
+"""Seconds: far fewer than the library waits for a client to end TLS."""
+
+
+def test_a_session_that_gives_way_ends_although_its_client_does_not_end_tls(tmp_path: Path) -> None:
+    """Its client still reads why."""
+    authority = Authority(tmp_path)
+    authority.server("localhost")
+    variables = {"SUBMISSION_CERTIFICATE": str(tmp_path / "localhost.pem"), "SUBMISSION_TLS": "tls"}
+    with alone(None) as parts, listening_at(parts, **variables) as (_, port), ExitStack() as links:
+        plain = connect(port)
+        connection = links.enter_context(plain.dup())
+        connection.settimeout(SOON)
+        link = links.enter_context(authority.trust.wrap_socket(plain, server_hostname="localhost"))
+        assert link.recv(1000).startswith(b"220 ")
+        for _ in range(MAX_SESSIONS_OF_NETWORK):
+            links.enter_context(connect(port))
+        assert replies(link) == "421 4.3.2 too many sessions, try again later\r\n"
+        assert connection.recv(1) == b""

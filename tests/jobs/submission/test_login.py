@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import secrets
 import smtplib
 import socket
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import update
 
+from app.accounts.auth import KeyUses
 from app.clock import now
 from app.db.models import Account, ApiKey, Domain, Recipient
 from app.settings import Rate
+from app.smtp_server import listener as smtp_listener
 from app.submission import clients
+from app.submission.listener import SubmissionListener
+from tests.support.asyncio_servers import in_thread
 from tests.support.certificates import Authority
+from tests.support.listeners import connect
 from tests.support.sends import rows_of
-from tests.support.servers import PATIENCE, short_folder
+from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.support.submitting import Application, listening, logged_in, mail
 from tests.support.tenants import Tenant, add_key, new_email, unique
 
@@ -288,6 +295,33 @@ def test_tls_may_begin_with_the_first_byte(tenant: Tenant, certificates: tuple[P
             assert b"EHLO" not in link.recv(1000)
         with smtplib.SMTP_SSL("localhost", port, timeout=PATIENCE, context=trust) as client:
             assert client.noop()[0] == 250
+
+
+@pytest.mark.parametrize(("begin", "commands"), [("tls", b""), ("starttls", b"EHLO a\r\nSTARTTLS\r\n")])
+def test_a_session_that_gives_way_during_a_handshake_leaves_nothing_behind(
+    tenant: Tenant,
+    certificates: tuple[Path, ssl.SSLContext],
+    monkeypatch: pytest.MonkeyPatch,
+    begin: str,
+    commands: bytes,
+) -> None:
+    """Its client never answers."""
+    monkeypatch.setattr(smtp_listener, "MAX_SESSIONS_OF_NETWORK", 1)
+    changed = replace(tenant.services.settings, submission_certificate=str(certificates[0]), submission_tls=begin)
+    listener = SubmissionListener(replace(tenant.services, settings=changed), KeyUses(tenant.services.database))
+
+    async def server() -> asyncio.Server:
+        await listener.listen("127.0.0.1", 0)
+        return listener.servers[0]
+
+    with in_thread(server()) as port, connect(port) as link:
+        link.sendall(commands)
+        if commands:
+            assert any(line.startswith(b"220 2.0.0 ") for line in link.makefile("rb"))
+        with connect(port):
+            assert link.recv(1000) == b""
+            loop = listener.servers[0].get_loop()
+            wait_until(lambda: len(asyncio.all_tasks(loop)) == 1, "only the other session is left")
 
 
 def test_a_new_certificate_is_used_by_new_sessions(tenant: Tenant) -> None:
