@@ -61,11 +61,15 @@ PAUSE_DETAILS = {
 def put_aside(transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
     """The claimed rows that may be sent; those that a pause concerns are put aside. One select if there is no pause."""
     pauses = active_pauses(transaction, {row.account_id for row in claimed}) if claimed else []
-    concerned = _concerned(transaction, pauses, claimed) if pauses else {}
-    if not concerned:
+    while concerned := _concerned(transaction, pauses, claimed) if pauses else {}:
+        chosen = {pause.id for pause in concerned.values()}
+        ended = chosen - lock_active(transaction, chosen)
+        if not ended:
+            break
+        pauses = [pause for pause in pauses if pause.id not in ended]  # another one may concern the same message
+    else:
         return list(claimed)
-    active = lock_active(transaction, {pause.id for pause in concerned.values()})
-    paused = [row for row in claimed if row.id in concerned and concerned[row.id].id in active]
+    paused = [row for row in claimed if row.id in concerned]
     _PUT_ASIDE.run(transaction, [{"row": row.id, "pause": concerned[row.id].id, "owner": worker} for row in paused])
     moment = now()
     add_steps(

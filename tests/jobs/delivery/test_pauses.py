@@ -4,6 +4,7 @@ its order (docs/waiting.md#pauses)."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from app.tracking.tokens import return_path
 from tests.jobs.delivery.conftest import events, texts
 from tests.jobs.delivery.test_outcomes import LONG_AGO, counters
 from tests.support.mail_reports import delivery_failure
+from tests.support.races import meanwhile
 from tests.support.rows import FROM, Rows
 from tests.support.statements import StatementCounter
 from tests.unit.transports.mailserver import DROP, MailServer
@@ -258,6 +260,29 @@ def test_what_a_worker_puts_aside_is_let_go_however_late(rows: Rows, worker: Ser
         claimed = claim(transaction, "worker", size=10, after=0)
         assert put_aside(transaction, "worker", claimed) == claimed
     assert (rows.states([paused, claimed_later]), pauses_left(worker)) == (["paused", "sending"], 1)
+
+
+@pytest.mark.postgresql("over SQLite there is one writer at a time")
+def test_a_message_that_two_pauses_concern_is_put_aside_if_one_ends_during_the_claim(
+    rows: Rows, worker: Services, pausing: Pausing
+) -> None:
+    """The claim has read both pauses, and waits for the end of the first."""
+    whole, _domain = pausing(), pausing(domain="people.example")
+    both, only_whole = rows.add_send(["ann@people.example", "ann@other.example"])
+    left: list[int] = []
+
+    def claim_batch() -> None:
+        with worker.database.write() as transaction:
+            claimed = claim(transaction, "worker", size=10, after=0)
+            left.extend(recipient.id for recipient in put_aside(transaction, "worker", claimed))
+
+    with ExitStack() as resuming:
+        transaction = resuming.enter_context(worker.database.write())
+        resume(transaction, find_pause(transaction, whole))
+        with meanwhile(worker, claim_batch):
+            resuming.close()
+    assert (left, rows.states([both, only_whole])) == ([only_whole], ["paused", "sending"])
+    assert rows.steps(both) == [("paused", "sending is paused for the domain of the address")]
 
 
 def test_without_a_pause_a_claim_takes_one_more_select(rows: Rows, worker: Services) -> None:
