@@ -60,10 +60,10 @@ class Mail(NamedTuple):
     complaint_time: datetime | None
     bcc_address: str | None
 
-    def is_about_copy(self, about: frozenset[str]) -> bool:
-        """Whether addresses of a report name the blind copy and not the recipient: both have the same return path."""
-        copy = email_key(self.bcc_address or "")
-        return copy in about and email_key(self.recipient.email or "") not in about
+    def may_be_about_copy(self, about: frozenset[str]) -> bool:
+        """Whether addresses of a report may be those of the blind copy, or of one to whom it was forwarded: they are
+        not the recipient's, and both mails have the same return path."""
+        return bool(self.bcc_address and about) and email_key(self.recipient.email or "") not in about
 
 
 def locked_mail(transaction: Transaction, recipient_id: int) -> Mail | None:
@@ -137,11 +137,11 @@ def _is_forgotten(transaction: Transaction, mail: Mail) -> bool:
 
 
 def _is_about_another_address(mail: Mail, report: Report) -> bool:
-    """A report may be about the blind copy. Other addresses are those that the recipient forwards its mail to; one that
-    was only guessed must be the recipient's own."""
+    """A report may be about the blind copy. Without one, other addresses are those that the recipient forwards its mail
+    to; one that was only guessed must be the recipient's own."""
     if report.guessed:
         return email_key(mail.recipient.email or "") not in report.addresses
-    return mail.is_about_copy(report.addresses)
+    return mail.may_be_about_copy(report.addresses)
 
 
 def _is_beyond_limit(transaction: Transaction, recipient: RecipientRow, report: Report) -> bool:

@@ -244,12 +244,25 @@ def test_the_envelope_recipient_overrides_the_header(sent: SentMail) -> None:
 def test_a_bounce_of_the_blind_copy_does_not_bounce_the_recipient(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """The mail and its blind copy have the same return path."""
+    """The mail and its blind copy have the same return path, and the copy may have been forwarded to any address."""
     sent = SentMail(rows, worker, mail_server, bcc_address="copy@acme.example")
-    assert sent.comes_back(delivery_failure(sent.return_path, "copy@acme.example")).effect is Effect.IGNORED
+    for address in ("copy@acme.example", "crm@vendor.example"):
+        for report in (delivery_failure, complaint):
+            assert sent.comes_back(report(sent.return_path, address)).effect is Effect.IGNORED, address
     assert_nothing_happened(sent)
-    # The recipient's server forwards the mail, and the next server does not know the address.
+    assert sent.comes_back(delivery_failure(sent.return_path, ANN)) == RECORDED
+
+
+def test_without_a_blind_copy_a_bounce_of_any_address_is_the_recipients(sent: SentMail) -> None:
+    """The recipient's server forwards the mail, and the next server does not know the address."""
     assert sent.comes_back(delivery_failure(sent.return_path, "ann@elsewhere.example")) == RECORDED
+
+
+def test_a_complaint_that_names_no_address_is_the_recipients_also_with_a_blind_copy(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    sent = SentMail(rows, worker, mail_server, bcc_address="copy@acme.example")
+    assert sent.comes_back(complaint(sent.return_path, "")).effect is Effect.RECORDED
 
 
 def test_a_complaint_blocks_and_unsubscribes(sent: SentMail) -> None:
