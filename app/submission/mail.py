@@ -13,7 +13,9 @@ from email import message_from_bytes, policy
 from email.errors import InvalidBase64LengthDefect, MessageError
 from email.generator import BytesGenerator
 from email.message import Message
+from email.policy import Policy
 from io import BytesIO
+from itertools import count
 from urllib.parse import unquote
 
 from app.content.attachments import (
@@ -95,11 +97,23 @@ def _parsed(raw: bytes) -> Message:
     if raw.count(b"\n") > MAX_LINES or containers > MAX_CONTAINERS:
         raise refusal(f"The mail has more than {MAX_LINES} lines, or more than {MAX_CONTAINERS} parts that have parts.")
     try:
-        return message_from_bytes(raw, policy=_POLICY)
+        return message_from_bytes(raw, policy=_counting_policy())
     except _LongField as error:
         raise refusal(str(error), "too_long") from None
     except PARSER_ERRORS:
         raise refusal("The mail cannot be read: it is no MIME message.") from None
+
+
+def _counting_policy() -> policy.Compat32:
+    """The policy for one mail, which counts its parts, and those of mails attached to it, while they are parsed."""
+    numbers = count(1)
+
+    def new_part(policy: Policy[Message]) -> Message:
+        if next(numbers) > MAX_PARTS:
+            raise refusal(f"The mail has more than {MAX_PARTS} parts.")
+        return Message(policy)
+
+    return _POLICY.clone(message_factory=new_part)
 
 
 @dataclass(slots=True)
@@ -111,13 +125,9 @@ class _Content:
     attachments: list[AttachmentDraft] = field(default_factory=list)
     content_ids: dict[str, str] = field(default_factory=dict)
     """Content-ID of the mail -> that of the attachment."""
-    parts: int = 0
 
     def add(self, part: Message, *, is_alternative: bool) -> None:
         """Adds a part with all that it contains."""
-        self.parts += 1
-        if self.parts > MAX_PARTS:
-            raise refusal(f"The mail has more than {MAX_PARTS} parts.")
         part_type = part.get_content_type()
         if part.get_content_maintype() == "multipart":
             self._add_container(part, part_type)

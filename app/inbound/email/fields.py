@@ -8,7 +8,8 @@ from email import message_from_bytes, policy
 from email.errors import MessageError
 from email.message import Message
 from email.parser import HeaderParser
-from itertools import islice
+from email.policy import Policy
+from itertools import count, islice
 
 MAX_BYTES_READ = 256 * 1024
 """Bytes of a message that are read. Reports come before the mail that they return, however large that is."""
@@ -19,6 +20,8 @@ MAX_LINE_LENGTH = 1000
 MAX_LARGE_BYTES = 4 * 1024 * 1024
 MAX_LARGE_LINES = 100_000
 """Bytes and lines of a message whose attachment is read, too."""
+MAX_LARGE_PARTS = 100
+"""Parts of such a message: each takes time, however short it is."""
 MAX_CONTAINERS = 50
 """Parts that contain others: if nested, each makes parsing the next one more expensive."""
 MAX_FIELDS = 50
@@ -50,17 +53,24 @@ _POLICY = _ShortFieldsPolicy()
 
 def parse(raw: bytes) -> Message:
     """The part of the message that is read; one that is nested too deeply counts as empty."""
-    return _parsed(_LINES.match(raw[:MAX_BYTES_READ]))
+    return _parsed(_LINES.match(raw[:MAX_BYTES_READ]), _POLICY)
 
 
 def parse_large(raw: bytes) -> Message:
-    """Parses a message of any size, with its attachments."""
-    return _parsed(_LARGE_LINES.match(raw[:MAX_LARGE_BYTES]))
+    """Parses a message of any size, with its attachments; one of too many parts counts as empty."""
+    numbers = count(1)
+
+    def new_part(policy: Policy[Message]) -> Message:
+        if next(numbers) > MAX_LARGE_PARTS:
+            raise MessageError(f"more than {MAX_LARGE_PARTS} parts")
+        return Message(policy)
+
+    return _parsed(_LARGE_LINES.match(raw[:MAX_LARGE_BYTES]), _POLICY.clone(message_factory=new_part))
 
 
-def _parsed(lines: re.Match[bytes] | None) -> Message:
+def _parsed(lines: re.Match[bytes] | None, parsing: policy.Compat32) -> Message:
     try:
-        return message_from_bytes(_beginning(lines[0] if lines else b""), policy=_POLICY)
+        return message_from_bytes(_beginning(lines[0] if lines else b""), policy=parsing)
     except (RecursionError, MessageError, ValueError, LookupError):
         return Message()
 

@@ -15,6 +15,7 @@ import pytest
 from app.inbound.domain_reports import documents
 from app.inbound.domain_reports.documents import MAX_ROW_BYTES, MAX_ROWS, ParsedReport, UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
+from app.inbound.email.fields import MAX_LARGE_PARTS
 from tests.support.cases import each
 from tests.support.mail_reports import dmarc_report, plain, tls_report, with_attachment, zipped
 
@@ -157,6 +158,13 @@ def test_more_elements_than_are_read_are_counted_before_they_are_parsed(document
     """One mail of 114 KB took 18 seconds, all of them for elements that a report does not have."""
     with pytest.raises(UnreadableReport, match="too long"):
         read_reports_about_domain(gzipped_parts(document[: len(document) // 2], document))
+
+
+@each(("further", "read"), [(MAX_LARGE_PARTS - 2, True), (MAX_LARGE_PARTS - 1, False)])
+def test_a_mail_of_very_many_parts_is_not_read(further: int, read: bool) -> None:
+    """The mail is a part, too. One of 350 KB can have 50,000, which took two seconds."""
+    mail = gzipped_parts(GOOD).replace(b"--b--\r\n", b"--b\r\n\r\n" * further)
+    assert bool(read_reports_about_domain(mail)) is read
 
 
 def test_an_archive_of_very_many_files_is_not_listed() -> None:

@@ -45,6 +45,7 @@ def part(type_: str, content: str = "x", **fields: str) -> str:
 
 
 TEXT, HTML = part("text/plain", "text"), part("text/html", "<p>html</p>")
+MIXED = f"{HEAD}Content-Type: multipart/mixed; boundary=c\r\n\r\n"
 
 
 def test_the_fields_of_a_mail_without_mime() -> None:
@@ -343,6 +344,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "many parts": (
         multipart("mixed", *[part("application/pdf")] * 501),
+        "550 5.6.0 The mail has more than 500 parts. (validation_error)",
+    ),
+    "many parts of an attached mail": (
+        multipart("mixed", part("message/rfc822", MIXED + "--c\r\nX: y\r\n\r\n" * 498)),
+        "550 5.6.0 The mail has more than 500 parts. (validation_error)",
+    ),
+    "many parts, behind which nothing is read": (
+        multipart("mixed", *[part("application/pdf")] * 501, part("application/pdf", Description="x" * 5000)),
         "550 5.6.0 The mail has more than 500 parts. (validation_error)",
     ),
     "containers in containers": (
