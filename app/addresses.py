@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from string import ascii_lowercase, ascii_uppercase
 from typing import Literal, NamedTuple
 
 import email_validator
@@ -28,6 +29,7 @@ MOBILE = re.compile(r"[1-9][0-9]{7,14}")
 WRITTEN_MOBILE = re.compile(r"(?![^.]*\.[0-9]*$)['\u2019]?[(\[]?\+?[0-9\s()\[\]./\u002d\u2010-\u2015]+")
 """A number as people write it: behind a plus, with signs between its digits, and with the apostrophe by which a
 spreadsheet keeps it; but not a decimal, which a spreadsheet has made of it."""
+ASCII_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 NO_DIGITS = re.compile(r"[^0-9]+")
 PLAIN_EMAIL = re.compile(
     r"(?!.*[^.@]{64})[a-z0-9_+-]+(\.[a-z0-9_+-]+)*@([a-z0-9]+(-[a-z0-9]+)*\.)+[a-z]{2,}", re.ASCII | re.IGNORECASE
@@ -72,6 +74,13 @@ def address_forms(key: str) -> tuple[str, ...]:
     local, at, domain = key.rpartition("@")
     composed = key, f"{local}{at}{_written_domain(domain)}"
     return tuple(dict.fromkeys((*composed, *(unicodedata.normalize("NFD", form) for form in composed))))
+
+
+def written_forms(text: str) -> tuple[str, ...]:
+    """The forms in which an address may be stored that somebody has written: normalized, and as it is written, in the
+    lower case of a database, which may know the letters of ASCII alone."""
+    forms = address_forms(email_key(text))
+    return forms if text.isascii() else tuple(dict.fromkeys((*forms, text.lower(), text.translate(ASCII_LOWER))))
 
 
 def all_forms(keys: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.addresses import (
@@ -20,8 +20,10 @@ from app.addresses import (
     normalize_address,
 )
 from app.contacts.subscriptions import ADDRESS_COLUMNS
+from app.db.address_forms import is_non_ascii
 from app.db.expressions import in_json
-from app.db.models import Account, Contact, Recipient
+from app.db.models import Account, Contact, Recipient, Send
+from app.db.pages import matching_pages
 from app.recipients.filters import sent_to
 
 PLAIN_PART = re.compile(r"[a-z0-9@._+-]+")
@@ -39,6 +41,8 @@ class Person:
     contact_ids: tuple[int, ...] = ()
     other_addresses: tuple[str, ...] = ()
     """Further addresses of these contacts, normalized."""
+    spellings: tuple[str, ...] = ()
+    """Further forms of the address that messages have, in the lower case of the database."""
     after_event: int = 0
     """Events up to this id have been looked through already."""
 
@@ -49,7 +53,7 @@ class Person:
     @property
     def forms(self) -> tuple[str, ...]:
         """The forms in which the address is stored, or stands in texts."""
-        return address_forms(self.key)
+        return *address_forms(self.key), *self.spellings
 
     @property
     def own_words(self) -> tuple[str, ...]:
@@ -80,7 +84,7 @@ class Person:
     @property
     def received(self) -> Sequence[ColumnElement[bool]]:
         """The conditions on recipients of the account that are the person, each answered by an index."""
-        has_address = sent_to(AccountAddress(self.account_id, self.kind, self.key))
+        has_address = sent_to(AccountAddress(self.account_id, self.kind, self.key), self.spellings)
         if not self.contact_ids:
             return [has_address]
         return [has_address, Recipient.contact_id.is_not(None) & in_json(Recipient.contact_id, self.contact_ids)]
@@ -107,7 +111,24 @@ def find_person(session: Session, account_id: int, kind: AddressKind, address: s
         for contact_address in addresses
         if contact_address is not None
     } - {key}
-    return Person(account_id, kind, key, tuple(row.id for row in contacts), tuple(sorted(others)))
+    spellings = _find_spellings(session, account_id, key)
+    return Person(account_id, kind, key, tuple(row.id for row in contacts), tuple(sorted(others)), spellings)
+
+
+def _find_spellings(session: Session, account_id: int, key: str) -> tuple[str, ...]:
+    """The forms of an international address in messages that normalizing it does not tell, such as those with capitals,
+    of which a database may know those of ASCII alone: all other international addresses there are read."""
+    forms = address_forms(key)
+    if len(forms) == 1:
+        return ()
+    spellings = set[str]()
+    for column in (Recipient.email, Send.reply_to, Send.bcc_address):
+        stored = func.lower(column)
+        scope = and_(column.class_.account_id == account_id, column.is_not(None))
+        statement, others = select(stored).distinct(), is_non_ascii(session, column.key)
+        for rows in matching_pages(session, statement, scope, (stored,), others):
+            spellings.update(text for (text,) in rows if email_key(text) == key)
+    return tuple(sorted(spellings.difference(forms)))
 
 
 def with_test_account(session: Session, account_id: int) -> list[int]:

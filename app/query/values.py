@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from app.addresses import address_forms, email_key
+from app.addresses import written_forms
 from app.ids import UUID
 from app.query.conditions import After, Alternative, Before, Between, Equals, IsNull
 from app.query.fields import Filter, FilterType
@@ -99,7 +99,7 @@ def _parse_single(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Al
     ):
         return (Equals(text),) if _can_be_stored(text) else ()
     if filter_.type is FilterType.EMAIL:
-        return tuple(map(Equals, address_forms(email_key(text)))) if _can_be_stored(text) else ()
+        return tuple(map(Equals, written_forms(text))) if _can_be_stored(text) else ()
     if filter_.type is FilterType.UUID and UUID.fullmatch(text):
         return (Equals(text.lower()),)
     raise ValueError("not a value of this type")

@@ -44,10 +44,11 @@ MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 """More than the clocks of two machines of an installation ever differ."""
 
 
-def sent_to(address: AccountAddress) -> ColumnElement[bool]:
-    """The condition on recipients of the address's account that their message went to it."""
+def sent_to(address: AccountAddress, spellings: Sequence[str] = ()) -> ColumnElement[bool]:
+    """The condition on recipients of the address's account that their message went to it, or to one of the spellings,
+    each as the index has it."""
     column, index_condition = INDEXED_COLUMNS[address.kind]
-    return and_(index_condition, or_(*(column == form for form in address_forms(address.key))))
+    return and_(index_condition, or_(*(column == form for form in (*address_forms(address.key), *spellings))))
 
 
 def in_states(session: Session, account_id: int, states: Sequence[RecipientState]) -> ColumnElement[bool]:

@@ -117,6 +117,12 @@ def test_filters(numbers: Callable[..., set[int]], key: str, value: str, expecte
     assert numbers((key, value)) == expected
 
 
+@pytest.mark.parametrize("written", ["Änna@Example.com", "ann@X。example", "ÄNNA@BÜCHER.example"])
+def test_an_address_outside_ascii_is_found_as_it_was_written(sends: SendsApi, written: str) -> None:
+    row = sends.send(sends.email(recipients=[{"email": written}])).recipient
+    assert [item["uuid"] for item in items(sends.tenant.api.get(SENDS, {"email": written}), "recipients")] == [row.uuid]
+
+
 def test_all_filters_must_match(numbers: Callable[..., set[int]]) -> None:
     assert numbers(("email", "ann1@example.com"), ("state", "delivered"), ("send_time", "2026-01-01")) == {1}
     assert numbers(("email", "ann1@example.com"), ("state:in", "bounced,queued")) == set()

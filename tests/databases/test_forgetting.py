@@ -27,6 +27,7 @@ from app.db.bounded_connection import COMMAND_SECONDS, current
 from app.db.models import (
     AutomationRun,
     CapturedMessage,
+    Contact,
     Event,
     Group,
     IdempotencyRecord,
@@ -679,6 +680,30 @@ def test_a_person_who_got_blind_copies_of_the_mails_of_others_is_forgotten(
     (row,) = rows_of(tenant, Recipient, uuid=refused)
     (step,) = rows_of(tenant, RecipientStep, recipient_id=row.id)
     assert (step.step, step.detail) == ("sent", None)
+
+
+@pytest.mark.parametrize("local", ["Änna", "ÄNNA", "a\N{COMBINING DIAERESIS}nna", "A\N{COMBINING DIAERESIS}nna"])
+@pytest.mark.parametrize("domain", ["x.example", "X。BÜCHER.example"])
+def test_a_person_is_forgotten_however_the_address_is_written(
+    tenant: Tenant, worker: Services, local: str, domain: str
+) -> None:
+    number, sends = unique(""), SendsApi(tenant)
+    written, named = f"{local}{number}@{domain}", f"ä{local[-3:].lower()}{number}@{domain.lower()}"
+    other, unlike = new_email(), f"Ö{local}{number}@{domain}"
+    sends.send(sends.email(recipients=[{"email": written}, {"email": unlike}]))
+    sends.send(sends.email(recipients=[{"email": other}], reply_to=written))
+    sends.send(sends.email(recipients=[{"email": other}], reply_to=unlike))
+    with worker.database.write() as transaction:
+        transaction.execute(update(Send).where(Send.reply_to == unlike).values(bcc_address=written))
+        transaction.execute(delete(Contact).where(Contact.account_id == tenant.id))  # by whom messages are found, too
+    forgotten = forget(worker, [tenant.id], "email", named, wait=0)
+    assert forgotten.removed["sends that named the address"] == 2
+    assert [row.email for row in rows_of(tenant, Recipient)] == [None, unlike, other, other]
+    assert [(row.reply_to, row.bcc_address) for row in rows_of(tenant, Send)] == [
+        (None, None),
+        (None, None),
+        (unlike, None),
+    ]
 
 
 def test_a_message_that_is_being_handed_over_is_waited_for(tenant: Tenant, worker: Services) -> None:
