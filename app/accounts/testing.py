@@ -4,8 +4,9 @@ senders, messages and lists, and without its people (docs/testing.md).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -19,6 +20,8 @@ from app.db.models import Account, ApiKey, Base, DkimKey, Domain, List, ListFiel
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.ids import copied_id
+from app.lists.define import clear_values, follow_rules
+from app.lists.fields import ADDRESS_KEYS
 
 Row = TypeVar("Row", bound=Base)
 
@@ -67,6 +70,7 @@ def refreshed_test_account(transaction: Transaction, account: Account) -> Accoun
     test = test_account_of(transaction, account) or _create(transaction, account)
     act = Act("test_account.refreshed", account.id, test.id, test.name)
     with recorded_as_one(transaction, act):
+        rules_before = _rules(transaction, test)
         changes = [
             _set(test, {name: getattr(account, name) for name in COPIED_SETTINGS}),
             _copy_named(transaction, List, account, test),
@@ -75,6 +79,7 @@ def refreshed_test_account(transaction: Transaction, account: Account) -> Accoun
             _copy_senders(transaction, account, test),
             _copy_domains(transaction, account, test),
         ]
+        _adapt_contacts(transaction, test, rules_before)
         if any(changes):
             test.last_modified_time = this_second()
     return test
@@ -146,6 +151,39 @@ def _copy_fields(session: Session, account: Account, test: Account) -> bool:
     copies = {list_id for list_id, _ in values_by_key} | {copied_id(row.id) for row in _rows(session, List, account)}
     present = {(row.list_id, row.key): row for row in _rows(session, ListField, test) if row.list_id in copies}
     return _make_equal(session, ListField, present, values_by_key)
+
+
+class ListRules(NamedTuple):
+    """What the contacts of a list depend on."""
+
+    allow_duplicates: bool
+    types: Mapping[str, str]
+    """Key of a field -> its type."""
+
+    @property
+    def identifier_rules(self) -> tuple[bool, ...]:
+        """What identifiers depend on."""
+        return self.allow_duplicates, *(type_ in self.types.values() for type_ in ADDRESS_KEYS)
+
+
+def _rules(session: Session, test: Account) -> dict[int, ListRules]:
+    """Those of each list of the test account."""
+    types: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    for field in _rows(session, ListField, test):
+        types[field.list_id][field.key] = field.type
+    return {row.id: ListRules(row.allow_duplicates, types[row.id]) for row in _rows(session, List, test)}
+
+
+def _adapt_contacts(session: Session, test: Account, rules_before: Mapping[int, ListRules]) -> None:
+    """Makes the contacts of tests valid for the rules that their lists have now."""
+    rules = _rules(session, test)
+    for row in _rows(session, List, test):
+        before, after = rules_before.get(row.id, rules[row.id]), rules[row.id]
+        for key in before.types.keys() & after.types.keys():
+            if before.types[key] != after.types[key]:
+                clear_values(session, row, key)
+        if before.identifier_rules != after.identifier_rules:
+            follow_rules(session, row)
 
 
 def _copy_senders(session: Session, account: Account, test: Account) -> bool:

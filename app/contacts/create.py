@@ -58,7 +58,7 @@ def create_contacts(
     `ServiceError` with every broken rule, for `bulk` located by collection and index; the transaction must be rolled
     back then.
     """
-    lock_for_writes(transaction, contact_list.account_id, contacts, long_transaction=long_transaction)
+    lock_for_writes(transaction, contact_list, contacts, long_transaction=long_transaction)
     writes = [ContactWrite.of(index, BLANK_CONTACT, attributes) for index, attributes in enumerate(contacts)]
     entries = find_unsubscriber_entries(transaction, contact_list, addresses_to_look_up(writes))
     kept = _without_unsubscribers(writes, entries, remove_unsubscribers)

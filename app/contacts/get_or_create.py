@@ -50,7 +50,7 @@ def get_or_create_contacts(
     if len(contact_ids) == len(texts):
         return contact_ids
     check_mutable(contact_list)
-    if not is_unique(contact_list, kind):
+    if contact_list.unique_kind != kind:
         lock_lists(transaction, contact_list.account_id, [contact_list.id])
         contact_ids |= _find(transaction, contact_list, kind, texts.keys() - contact_ids.keys())
     missing = {key: text for key, text in texts.items() if key not in contact_ids}
@@ -122,11 +122,6 @@ def _find_statement(kind: AddressKind) -> PreparedStatement:
 FIND_STATEMENTS: dict[AddressKind, PreparedStatement] = {kind: _find_statement(kind) for kind in ADDRESS_KINDS}
 
 
-def is_unique(contact_list: ListSpec, kind: AddressKind) -> bool:
-    """Whether the unique index lets one contact of the list have an address of this kind."""
-    return contact_list.identifier == kind and not contact_list.allow_duplicates
-
-
 def lock_lists(transaction: Transaction, account_id: int, list_ids: Collection[int]) -> None:
     """Locks lists of the account until the end of the transaction. Foreign keys to them do not wait for this lock."""
     locked = select(List.id).where(List.account_id == account_id, List.id.in_(list_ids)).order_by(List.id)
@@ -138,7 +133,7 @@ def _create(
 ) -> dict[str, int]:
     if not missing:
         return {}
-    lock_addresses(transaction, contact_list.account_id)
+    lock_addresses(transaction, contact_list)
     moment = this_second()
     drawn = dict(zip(missing, draw_ids(transaction, Contact, len(missing)), strict=True))
     addresses = {key: NormalizedAddress(kind, key) for key in missing}
@@ -150,7 +145,7 @@ def _create(
         {"id": drawn[key], **state_after(contact_list, write, entries, {}, moment)} for key, write in writes.items()
     ]
     insert_new_rows(transaction, Contact, rows, shared_columns(contact_list, moment))
-    present = _find(transaction, contact_list, kind, missing) if is_unique(contact_list, kind) else drawn
+    present = _find(transaction, contact_list, kind, missing) if entries.unique_kind == kind else drawn
     created = [(contact_list.id, drawn[key]) for key in missing if present.get(key) == drawn[key]]
     count_in_list(transaction, contact_list, len(created))
     record_contact_events(transaction, contact_list.account_id, "created", created, moment)

@@ -33,7 +33,9 @@ def join_lists(transaction: Transaction, contact_lists: Sequence[ListSpec], kind
         {
             "id": contact_id,
             **shared_columns(contact_list, moment),
-            **state_after(contact_list, write, UnsubscriberEntries(contact_list.id, {}), {}, moment),
+            **state_after(
+                contact_list, write, UnsubscriberEntries(contact_list.id, {}, contact_list.unique_kind), {}, moment
+            ),
         }
         for contact_id, contact_list in zip(ids, contact_lists, strict=True)
     ]

@@ -118,7 +118,7 @@ def state_after(
         "email": attributes.get("email", before["email"]),
         "email_key": _stored_key(write),
         "mobile": mobile and mobile.key,
-        "identifier": _identifier(contact_list, write),
+        "identifier": _identifier(entries.unique_kind, write),
         "subscribed_email": _is_subscribed(write, "email", entries, subscriptions),
         "subscribed_mobile": _is_subscribed(write, "mobile", entries, subscriptions),
         "is_active": attributes.get("is_active", before["is_active"]),
@@ -138,15 +138,16 @@ def _stored_key(write: ContactWrite) -> str | None:
     return email and email.key
 
 
-def _identifier(contact_list: ListSpec, write: ContactWrite) -> str | None:
-    """The value that is unique among the list's contacts; None if the list or the contact has none. A contact whose
-    address an older one of the list has, too, keeps its own (docs/contacts.md#one-address)."""
-    kind = contact_list.identifier
-    address = None if kind is None else write.addresses[kind]
-    if kind is None or address is None or contact_list.allow_duplicates:
-        return None
+def _identifier(unique_kind: AddressKind | None, write: ContactWrite) -> str | None:
+    """The value that is unique among the list's contacts; None if the list or the contact has none. A write that leaves
+    the address as it is leaves that, too: it may be in the form of a release before (docs/contacts.md#one-address)."""
     before: str | None = write.before["identifier"]
-    return before if before is not None and kind not in write.changed else address.key
+    if not write.changed:
+        return before
+    address = None if unique_kind is None else write.addresses[unique_kind]
+    if unique_kind is None or address is None:
+        return None
+    return address.key if unique_kind in write.changed else before
 
 
 def _is_subscribed(

@@ -29,8 +29,9 @@ from app.contacts.unsubscriber_entries import UnsubscriberEntries, by_kind, entr
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import in_json
-from app.db.locks import advisory_lock
+from app.db.locks import IDENTIFIERS, advisory_lock, both_shared_locks
 from app.db.models import Contact, Unsubscriber
+from app.lists.fields import ListSpec
 
 ADDRESS_COLUMNS: dict[AddressKind, Any] = {"email": Contact.email_key, "mobile": Contact.mobile}
 UnsubscriberEntry = tuple[NormalizedAddress, int | None]
@@ -49,28 +50,33 @@ def lock_subscriptions(transaction: Transaction, account_id: int, *, long_transa
         advisory_lock(transaction, "addresses", account_id)
 
 
-def lock_addresses(transaction: Transaction, account_id: int) -> None:
-    """Keeps the subscriptions of the account's addresses unchanged while contacts get addresses. A shared lock.
+def lock_addresses(transaction: Transaction, contact_list: ListSpec) -> None:
+    """Keeps the subscriptions of the account's addresses, and what distinguishes the contacts of the list, unchanged
+    while contacts get addresses. Shared locks.
 
-    Without it, a change of a subscription would miss a contact that is not committed yet, and the contact would miss
-    the change.
+    Without them, a change of a subscription or of the list would miss a contact that is not committed yet, and the
+    contact would miss the change.
     """
-    advisory_lock(transaction, "addresses", account_id, shared=True)
+    both_shared_locks(transaction, ("addresses", contact_list.account_id), (IDENTIFIERS, contact_list.id))
 
 
 def lock_for_writes(
-    transaction: Transaction, account_id: int, written: Collection[Mapping[str, Any]], *, long_transaction: bool
+    transaction: Transaction, contact_list: ListSpec, written: Collection[Mapping[str, Any]], *, long_transaction: bool
 ) -> None:
-    """Takes the lock that writing these attributes to contacts needs, if any.
+    """Takes the locks that writing these attributes to contacts of the list needs, if any.
 
     A long transaction, such as a seed, would block every request that gives a contact an address, so it takes no
     lock on addresses: the flag of an address that unsubscribes meanwhile may stay true, but nothing is sent to it,
     because sends check the entries.
     """
     if any("subscribed" in attributes for attributes in written):
-        lock_subscriptions(transaction, account_id, long_transaction=long_transaction)
-    elif not long_transaction and any(kind in attributes for attributes in written for kind in ADDRESS_KINDS):
-        lock_addresses(transaction, account_id)
+        lock_subscriptions(transaction, contact_list.account_id, long_transaction=long_transaction)
+    if not any(kind in attributes for attributes in written for kind in ADDRESS_KINDS):
+        return
+    if long_transaction:
+        advisory_lock(transaction, IDENTIFIERS, contact_list.id, shared=True)
+    else:
+        lock_addresses(transaction, contact_list)
 
 
 def apply_subscriptions(

@@ -64,7 +64,7 @@ def update_contacts(
     does not have is `invalid_id` there and `not_found` in the single form. The transaction must be rolled back then.
     """
     written = [attributes for _, attributes in updates]
-    lock_for_writes(transaction, contact_list.account_id, written, long_transaction=long_transaction)
+    lock_for_writes(transaction, contact_list, written, long_transaction=long_transaction)
     rows = _locked_rows(transaction, contact_list, {contact_id for contact_id, _ in updates})
     _check_rules(contact_list, updates, rows, bulk, allow_system)
     _check_named_once(updates, bulk)
@@ -73,7 +73,8 @@ def update_contacts(
         ContactWrite.of(index, rows[contact_id], attributes) for index, (contact_id, attributes) in enumerate(updates)
     ]
     looked_up = addresses_to_look_up(writes)
-    entries = find_unsubscriber_entries(transaction, contact_list, looked_up)
+    changes_addresses = any(write.changed for write in writes)
+    entries = find_unsubscriber_entries(transaction, contact_list, looked_up, changes_addresses=changes_addresses)
     restore_found(transaction, contact_list.account_id, entries, looked_up)
     subscriptions = requested_subscriptions(writes)
     moment = this_second()

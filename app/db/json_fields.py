@@ -17,6 +17,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
+from app.db.types import Json
+
 KEY = re.compile(r"[a-z0-9_]+")
 DATE_LENGTH = len("2026-01-31T10:00:00")
 
@@ -43,6 +45,17 @@ def json_date(column: Any, key: str) -> ColumnElement[Any]:
     return _JsonDate(column, *_names(key))
 
 
+class _WithoutMember(FunctionElement[Any]):
+    name = "without_member"
+    inherit_cache = True
+    type = Json
+
+
+def without_member(column: Any, key: str) -> ColumnElement[Any]:
+    """The object without the member."""
+    return _WithoutMember(column, *_names(key))
+
+
 def _names(key: str) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """The key as PostgreSQL and as SQLite name it; parts of the element, so that its cache key contains them."""
     if not KEY.fullmatch(key):
@@ -66,6 +79,18 @@ def _number_on_postgresql(element: _JsonNumber, compiler: SQLCompiler, **options
 def _number_on_sqlite(element: _JsonNumber, compiler: SQLCompiler, **options: Any) -> str:
     column, _, path = _parts(element, compiler, **options)
     return f"CAST(json_extract({column}, {path}) AS FLOAT)"
+
+
+@compiles(_WithoutMember, "postgresql")
+def _without_member_on_postgresql(element: _WithoutMember, compiler: SQLCompiler, **options: Any) -> str:
+    column, key, _ = _parts(element, compiler, **options)
+    return f"{column} - {key}"
+
+
+@compiles(_WithoutMember, "sqlite")
+def _without_member_on_sqlite(element: _WithoutMember, compiler: SQLCompiler, **options: Any) -> str:
+    column, _, path = _parts(element, compiler, **options)
+    return f"json_remove({column}, {path})"
 
 
 @compiles(_JsonDate, "postgresql")

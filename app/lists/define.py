@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from sqlalchemy import func, null, select, update
+from sqlalchemy import case, func, null, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
-from app.db.locks import advisory_lock
+from app.db.json_fields import without_member
+from app.db.locks import IDENTIFIERS, advisory_lock
 from app.db.lookup import find_by_name
 from app.db.models import Contact, List, ListField
 from app.db.models.base import apply_changes
@@ -63,11 +64,13 @@ def update_list(session: Session, row: List, attributes: Mapping[str, Any]) -> b
     _check(attributes)
     if attributes.get("offered") and not row.offered:
         _check_may_be_offered(session, row.account_id)
-    uniqueness = row.allow_duplicates
+    changes_rules = attributes.get("allow_duplicates", row.allow_duplicates) != row.allow_duplicates
+    if changes_rules:
+        _lock_identifiers(session, row)
     if not apply_changes(row, attributes):
         return False
     session.flush()
-    if row.allow_duplicates != uniqueness:
+    if changes_rules:
         _refresh_identifiers(session, row)
     return True
 
@@ -158,9 +161,12 @@ def _change_field(
 
 def _write_changes(session: Session, row: List, new: Sequence[ListField]) -> None:
     """Writes what has changed, and the identifiers that contacts have by new fields."""
+    changes_rules = any(field.type in ADDRESS_KEYS for field in new)
+    if changes_rules:
+        _lock_identifiers(session, row)
     row.last_modified_time = this_second()
     session.flush()
-    if any(field.type in ADDRESS_KEYS for field in new):
+    if changes_rules:
         _refresh_identifiers(session, row)
 
 
@@ -245,14 +251,47 @@ def _has_contacts(session: Session, row: List) -> bool:
     return session.scalar(select(Contact.id).where(Contact.list_id == row.id).limit(1)) is not None
 
 
+def _lock_identifiers(session: Session, row: List) -> None:
+    """Waits for those that give contacts of the list addresses or change it, and lets none of them do so before the end
+    of this transaction: they go by the rules that they find after it."""
+    session.refresh(row, with_for_update={"key_share": True})
+    advisory_lock(session, IDENTIFIERS, row.id)
+
+
+def _unique_address(session: Session, row: List) -> Any:
+    """The column with the address that no two contacts of the list share; None if there is none."""
+    if row.allow_duplicates:
+        return None
+    types = {field.type for field in fields_of(session, row)}
+    return Contact.email_key if EMAIL in types else Contact.mobile if MOBILE in types else None
+
+
 def _refresh_identifiers(session: Session, row: List) -> None:
     """Sets the identifier of every contact by the current rules of the list (docs/contacts.md#identifiers)."""
-    types = {field.type for field in fields_of(session, row)}
-    address = Contact.email_key if EMAIL in types else Contact.mobile if MOBILE in types else null()
-    if not row.allow_duplicates:
+    address = _unique_address(session, row)
+    if address is not None:
         _check_no_duplicates(session, row, address)
-    identifier = null() if row.allow_duplicates else address
-    session.execute(update(Contact).where(Contact.list_id == row.id).values(identifier=identifier))
+    session.execute(update(Contact).where(Contact.list_id == row.id).values(identifier=address))
+
+
+def follow_rules(session: Session, row: List) -> None:
+    """Sets the identifiers of a list whose rules were changed without a look at its contacts: of several with one
+    address the oldest gets it."""
+    _lock_identifiers(session, row)
+    address = identifier = _unique_address(session, row)
+    if address is not None:
+        oldest = select(func.min(Contact.id)).where(Contact.list_id == row.id).group_by(address)
+        identifier = case((Contact.id.in_(oldest), address), else_=null())
+    changed = update(Contact).where(Contact.list_id == row.id).values(identifier=identifier)
+    session.execute(changed, execution_options={"synchronize_session": False})
+
+
+def clear_values(session: Session, row: List, key: str) -> None:
+    """Removes the values of a field from the list's contacts."""
+    has_value = Contact.list_id == row.id, Contact.values[key].is_not(None)
+    cleared = {"values": without_member(Contact.values, key), "last_modified_time": this_second()}
+    statement = update(Contact).where(*has_value).values(cleared)
+    session.execute(statement, execution_options={"synchronize_session": False})
 
 
 def _check_no_duplicates(session: Session, row: List, address: Any) -> None:

@@ -154,6 +154,11 @@ class ListSpec:
             return "email"
         return "mobile" if self.has_mobile else None
 
+    @property
+    def unique_kind(self) -> Literal["email", "mobile"] | None:
+        """The kind of address that no two contacts of the list share; None if any may."""
+        return None if self.allow_duplicates else self.identifier
+
     @cached_property
     def value_fields(self) -> tuple[FieldSpec, ...]:
         """The fields that are properties of a contact: neither its addresses nor those with a reserved key."""

@@ -11,7 +11,7 @@ from app.addresses import ADDRESS_KINDS, AddressKind
 from app.clock import this_second
 from app.contacts.events import record_contact_events
 from app.contacts.forgotten import restore_addresses
-from app.contacts.get_or_create import is_unique, lock_lists
+from app.contacts.get_or_create import lock_lists
 from app.contacts.join import join_lists
 from app.contacts.subscriptions import resubscribe_entries, unsubscribe_entries
 from app.db.database import Transaction
@@ -97,8 +97,8 @@ def choose(transaction: Transaction, request: UnsubscribeRequest, choices: Choic
     afterwards. Raises `invalid_id` for a change of a channel that is not on the page."""
     all_offered = offered_lists(transaction, request.account_id)
     if choices.has_on:
-        ids = [each.contact_list.id for each in all_offered if not is_unique(each.contact_list, request.kind)]
-        lock_lists(transaction, request.account_id, ids)
+        lock_lists(transaction, request.account_id, [each.contact_list.id for each in all_offered])
+        all_offered = offered_lists(transaction, request.account_id)  # as they stay
     lock_for_request(transaction, request)
     offered = with_channels(transaction, request, all_offered)
     _check_offered(choices, offered)

@@ -18,7 +18,8 @@ from app.contacts.create import create_contacts
 from app.contacts.get_or_create import get_or_create_contacts
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
-from app.db.models import Contact
+from app.db.models import Contact, List
+from app.lists.define import update_list
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
 from app.services import Services
@@ -172,6 +173,72 @@ def test_an_address_that_is_unsubscribed_while_a_contact_gets_it_is_unsubscribed
         with meanwhile(services, lambda: services.database.transact(second)):
             transaction.commit()
     assert count(tenant, customers, email=email, **{"subscribed.email": "false"}) == 1
+
+
+def touch(transaction: Transaction, contact_list: ListSpec, _email: str) -> None:
+    contact_id = transaction.scalars(select(Contact.id).where(Contact.list_id == contact_list.id)).one()
+    update_contacts(transaction, contact_list, [(contact_id, {"first_name": "Ann"})])
+
+
+def clear(transaction: Transaction, contact_list: ListSpec, _email: str) -> None:
+    contact_id = transaction.scalars(select(Contact.id).where(Contact.list_id == contact_list.id)).one()
+    update_contacts(transaction, contact_list, [(contact_id, {"email": None})])
+
+
+@pytest.mark.parametrize("write", [create, send_to, move, touch, clear])
+@pytest.mark.parametrize("allow_duplicates", [True, False])
+@pytest.mark.parametrize("changes_first", [True, False])
+def test_a_contact_that_is_written_while_its_list_changes_has_the_identifier_of_the_changed_list(
+    tenant: Tenant,
+    services: Services,
+    write: Callable[[Transaction, ListSpec, str], None],
+    allow_duplicates: bool,
+    changes_first: bool,
+) -> None:
+    """Whichever of the two commits first, though the write has read the list before."""
+    list_id, email = tenant.add_list(allow_duplicates=not allow_duplicates), new_email()
+    with services.database.write() as transaction:
+        contact_list = get_list(transaction, tenant.id, list_id)
+        if write in (move, touch, clear):
+            create(transaction, contact_list, email if write is not move else new_email())
+
+    def contact_is_written(transaction: Transaction) -> None:
+        write(transaction, contact_list, email)
+
+    def list_changes(transaction: Transaction) -> None:
+        update_list(transaction, transaction.get_one(List, list_id), {"allow_duplicates": allow_duplicates})
+
+    works = [contact_is_written, list_changes]
+    first, second = works[::-1] if changes_first else works
+    with services.database.write() as transaction:
+        first(transaction)
+        with meanwhile(services, lambda: services.database.transact(second)):
+            transaction.commit()
+    with services.database.read() as session:
+        identifiers = session.scalars(select(Contact.identifier).where(Contact.list_id == list_id)).all()
+    assert identifiers == [None if allow_duplicates or write is clear else email]
+
+
+def test_a_list_without_address_fields_may_forbid_duplicates(tenant: Tenant, services: Services) -> None:
+    list_id = tenant.add_list(fields=(("First Name", "First Name"),), allow_duplicates=True)
+    for _ in range(2):
+        tenant.new_contact(list_id, first_name="Ann")
+    with services.database.write() as transaction:
+        assert update_list(transaction, transaction.get_one(List, list_id), {"allow_duplicates": False})
+
+
+def test_an_email_is_not_created_again_while_its_list_forbids_duplicates(
+    tenant: Tenant, services: Services, api: Client
+) -> None:
+    list_id, email = tenant.add_list(allow_duplicates=True), new_email()
+    api.post(contacts_path(list_id), {"email": email})
+    responses: list[TestResponse] = []
+    with services.database.write() as transaction:
+        update_list(transaction, transaction.get_one(List, list_id), {"allow_duplicates": False})
+        with meanwhile(services, lambda: responses.append(api.post(contacts_path(list_id), {"email": email}))):
+            transaction.commit()
+    assert statuses(responses) == [409]
+    assert count(tenant, list_id, email=email) == 1
 
 
 @pytest.mark.postgresql("on SQLite nothing changes between the refusal and the look")

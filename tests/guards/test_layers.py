@@ -53,10 +53,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "services": ("audit", "db", "infrastructure"),
     "resources": ("db",),
     # Nouns, from those that others refer to, to those that refer to others.
-    "accounts": ("audit", "db", "network", "query", "resources", "services", "transports"),
+    "lists": ("db", "query", "resources"),
+    "accounts": ("audit", "db", "lists", "network", "query", "resources", "services", "transports"),
     "senders": ("accounts", "db", "resources"),
     "routing": ("accounts", "audit", "db", "infrastructure", "senders", "services", "transports"),
-    "lists": ("db", "query", "resources"),
     "messages": ("audit", "content", "db", "query"),
     "groups": ("db", "lists", "query"),
     "inbox": ("db", "query"),

@@ -29,10 +29,11 @@ from app.db.models import (
 from app.errors import ServiceError
 from app.ids import copied_id
 from app.inbox.read import InboxFilter, list_captured
+from app.lists.define import apply_fields, update_list
 from app.maintenance import sweeps
 from app.sends.delivery.drain import drain
 from tests.support.client import SENDS, invalid
-from tests.support.contacts import add_webhook
+from tests.support.contacts import add_webhook, contacts_path
 from tests.support.sends import SendsApi, file, rows_of
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant, new_email, new_mobile, unique
@@ -187,6 +188,70 @@ def test_a_test_account_has_copies_that_follow_the_originals(sends: SendsApi, te
     assert "score" not in {row.key for row in rows_of(test, ListField)}
     with live.services.database.read() as session:
         assert session.get_one(Account, test.id).time_zone == "Asia/Tokyo"
+
+
+def change_live_list(sends: SendsApi, allow_duplicates: bool, *fields: dict[str, str]) -> None:
+    """Changes the live list, and then the copy."""
+    with sends.tenant.services.database.write() as transaction:
+        row = transaction.get_one(List, sends.list_id)
+        update_list(transaction, row, {"allow_duplicates": allow_duplicates})
+        apply_fields(transaction, row, fields)
+    refreshed(sends.tenant)
+
+
+def test_contacts_of_tests_follow_a_list_that_forbids_duplicates(sends: SendsApi, test: Tenant) -> None:
+    path, ann, bob = contacts_path(sends.list_id), {"email": new_email()}, {"email": new_email()}
+    change_live_list(sends, True)
+    oldest, *_ = (test.new_contact(sends.list_id, **body)["id"] for body in (ann, ann, bob))
+    change_live_list(sends, False)
+    refused = test.api.post(path, ann)
+    assert (refused.status_code, refused.get_json()["fields"]) == (409, {"email": {"contact_id": oldest}})
+    assert test.api.post(path, bob).status_code == 409
+    identifiers = [row.identifier for row in rows_of(test, Contact)]
+    assert identifiers == [ann["email"], None, bob["email"]]
+    change_live_list(sends, True)
+    assert test.api.post(path, ann).status_code == 201
+
+
+def test_contacts_of_tests_follow_a_list_that_gets_address_fields(sends: SendsApi) -> None:
+    live, mobile = sends.tenant, new_mobile()
+    list_id = live.add_list(fields=(("First Name", "First Name"),))
+    test = refreshed(live)
+
+    def refreshed_identifiers(allow_duplicates: bool, *types: str) -> list[str | None]:
+        with live.services.database.write() as transaction:
+            row = transaction.get_one(List, list_id)
+            update_list(transaction, row, {"allow_duplicates": allow_duplicates})
+            apply_fields(transaction, row, [{"name": type_, "type": type_} for type_ in types])
+        refreshed(live)
+        return [row.identifier for row in rows_of(test, Contact, list_id=copied_id(list_id))]
+
+    assert refreshed_identifiers(True) == []
+    test.new_contact(list_id, first_name="Ann")
+    assert refreshed_identifiers(False) == [None]
+    assert refreshed_identifiers(False, "Mobile Phone") == [None]
+    test.new_contact(list_id, mobile=mobile)
+    assert refreshed_identifiers(True) == [None, None]
+    assert refreshed_identifiers(False) == [None, mobile]
+    assert refreshed_identifiers(False, "Email") == [None, None]
+
+
+def test_contacts_of_tests_lose_the_values_of_a_field_that_changes_its_type(sends: SendsApi) -> None:
+    live = sends.tenant
+    list_id = live.add_list(fields=(("Email", "Email"), ("Size", "Text Field"), ("Shade", "Text Field")))
+    test = refreshed(live)
+    made = test.new_contact(list_id, email=new_email(), size="large", shade="dark")
+    other = test.new_contact(list_id, email=new_email(), shade="light")
+    with live.services.database.write() as transaction:
+        apply_fields(transaction, transaction.get_one(List, list_id), [{"name": "Size", "type": "Number"}])
+    refreshed(live)
+    assert [row.values for row in rows_of(test, Contact, list_id=copied_id(list_id))] == [
+        {"shade": "dark"},
+        {"shade": "light"},
+    ]
+    path = contacts_path(list_id)
+    assert test.api.get(f"{path}/{made['id']}").get_json()["size"] is None
+    assert test.api.patch(f"{path}/{other['id']}", {"size": 3}).get_json()["size"] == 3
 
 
 def test_a_refresh_without_a_change_writes_nothing(sends: SendsApi, test: Tenant) -> None:
