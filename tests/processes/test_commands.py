@@ -32,7 +32,8 @@ def flask(folder: Path, *arguments: str, **environ: str) -> subprocess.Completed
 def test_a_command_finds_the_database_from_the_data_folder_alone() -> None:
     with short_folder() as folder:
         add_account(folder)
-        done = flask(folder, "keys", "create", "backend", "--level", "report")
+        same_key = test_settings(folder).secret_key
+        done = flask(folder, "keys", "create", "backend", "--level", "report", SECRET_KEY=same_key)
     assert (done.returncode, done.stderr) == (0, "")
     assert "token:        tms_" in done.stdout
 
