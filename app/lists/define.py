@@ -254,7 +254,8 @@ def _has_contacts(session: Session, row: List) -> bool:
 def _lock_identifiers(session: Session, row: List) -> None:
     """Waits for those that give contacts of the list addresses or change it, and lets none of them do so before the end
     of this transaction: they go by the rules that they find after it."""
-    session.refresh(row, with_for_update={"key_share": True})
+    locked = select(List).where(List.account_id == row.account_id, List.id == row.id).with_for_update(key_share=True)
+    session.execute(locked, execution_options={"populate_existing": True})
     advisory_lock(session, IDENTIFIERS, row.id)
 
 
