@@ -1,5 +1,5 @@
 """Looking up what the account's unsubscribers list says about addresses (docs/contacts.md#subscriptions), and, in the
-same statement, which of them the list of the contacts distinguishes these by."""
+same statement, of which kind no two contacts of their list may share one (docs/contacts.md#identifiers)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     CompoundSelect,
     Select,
     and_,
+    bindparam,
     case,
     false,
     func,
@@ -76,7 +78,8 @@ def find_unsubscriber_entries(
     if addresses or changes_addresses:
         digests = find_digests(session, addresses) if contact_list.has_digests else {}
         statement = _entries(contact_list.account_id, addresses, digests)
-        rows = session.connection().execute(statement, {LIST_ID.key: contact_list.id})
+        ids = {ACCOUNT_ID.key: contact_list.account_id, LIST_ID.key: contact_list.id}
+        rows = session.connection().execute(statement, ids)
         for kind, key, list_id, is_blocked in rows:
             if kind == OF_LIST:
                 unique_kind = cast(AddressKind | None, ADDRESS_KEYS.get(key))
@@ -96,14 +99,16 @@ OF_LIST = "list"
 # Of both types the first in the alphabet counts, as in `ListSpec.identifier`.
 _ADDRESS_TYPE = select(func.min(ListField.type)).where(ListField.list_id == List.id, ListField.type.in_(ADDRESS_KEYS))
 _UNIQUE_TYPE = case((List.allow_duplicates, null()), else_=_ADDRESS_TYPE.scalar_subquery())
-_ROW_OF_LIST = select(literal(OF_LIST), _UNIQUE_TYPE, List.id, literal(False)).where(List.id == LIST_ID)
+ACCOUNT_ID = bindparam("account_id", type_=BigInteger)
+_IS_LIST = List.account_id == ACCOUNT_ID, List.id == LIST_ID
+_ROW_OF_LIST = select(literal(OF_LIST), _UNIQUE_TYPE, List.id, literal(False)).where(*_IS_LIST)
 
 
 def _entries(
     account_id: int, addresses: Collection[NormalizedAddress], digests: Mapping[str, NormalizedAddress]
 ) -> CompoundSelect[Any]:
     """Kind, address or digest, list, and whether it is blocked: blocked addresses are looked for by digests alone. And
-    the row of the list, whose id is a parameter: the statement has this part ready, which is costly to build."""
+    the row of the list, whose ids are parameters: the statement has this part ready, which is costly to build."""
     columns: list[Any] = [Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id, literal(False)]
     entry: Select[Any] = select(*columns)
     stored = [*addresses, *(NormalizedAddress(address.kind, digest) for digest, address in digests.items())]
