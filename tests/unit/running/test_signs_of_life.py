@@ -80,9 +80,9 @@ def test_a_service_manager_that_is_away_disturbs_nothing(folder: Path) -> None:
     signs.report()
 
 
-def registered(folder: Path, age: float = 0.0, host: str = HOST) -> int:
+def registered(folder: Path, age: float = 0.0, host: str = HOST, role: str = "") -> int:
     """The descriptor of the file of a process whose last sign is `age` seconds old."""
-    path = folder / f"{host}-123-abc.alive"
+    path = folder / f"{host}-123-abc{role}.alive"
     descriptor = create_locked(path)
     moment = path.stat().st_mtime - age
     os.utime(path, (moment, moment))
@@ -107,3 +107,14 @@ def test_a_host_without_a_process_is_unhealthy_whatever_other_hosts_run(folder: 
     os.close(ended)
     assert healthcheck.silence(folder, HOST) == f"no process of {HOST} runs"
     os.close(other)
+
+
+def test_a_container_is_judged_by_the_role_of_its_own_process(folder: Path) -> None:
+    """The containers of a pod share the data folder and the host name."""
+    web = registered(folder, age=STALE_SECONDS + 30, role=".web")
+    assert healthcheck.silence(folder, HOST, "background") == f"no background process of {HOST} runs"
+    background = registered(folder, role=".background")
+    assert healthcheck.silence(folder, HOST, "background") == ""
+    assert healthcheck.silence(folder, HOST).startswith(f"{HOST}-123-abc.web has shown no sign of life for 15")
+    os.close(web)
+    os.close(background)
