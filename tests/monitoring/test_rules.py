@@ -51,11 +51,14 @@ CASES: dict[str, dict[str, str]] = {
     "TmsRequestsFail": {
         f'{REQUESTS}"202"}}': "0+100x220",
         f'{REQUESTS}"500"}}': "0+2x20 40x200",
+        'tms_http_requests_total{route="/healthz", status="200"}': "0+9000x220",
     },
     "TmsRequestsSlow": {
         'tms_http_request_seconds_bucket{le="1"}': "0+90x30 2700+100x200",
         'tms_http_request_seconds_bucket{le="2.5"}': "0+100x230",
         'tms_http_request_seconds_bucket{le="+Inf"}': "0+100x230",
+        'tms_http_request_seconds_bucket{route="/readyz", le="1"}': "0+9000x230",
+        'tms_http_request_seconds_bucket{route="/readyz", le="+Inf"}': "0+9000x230",
     },
     "TmsConnectionsExhausted": {
         'tms_database_errors_total{instance="a", reason="pool"}': "0+1x20 20x200",
