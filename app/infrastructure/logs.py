@@ -115,9 +115,10 @@ class FileHandler(LineHandler):
 
     def write(self, lines: Sequence[str]) -> None:
         """Writes formatted lines. Raises nothing, like all handlers."""
-        with contextlib.suppress(OSError):
-            self._follow()
-        super().write(lines)
+        with self.lock or contextlib.nullcontext():  # another thread may close the stream that this one looks at
+            with contextlib.suppress(OSError):
+                self._follow()
+            super().write(lines)
 
     def close(self) -> None:
         """Closes the file."""

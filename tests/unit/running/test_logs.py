@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -200,6 +201,14 @@ def test_a_large_file_is_kept_when_two_processes_find_it_large_at_once(
     assert lines == ["a line that is long", "of the second", "of the first"]
     for handler in (first, second):
         handler.close()
+
+
+def test_threads_log_while_one_of_them_begins_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MAX_FILE_BYTES", 300)
+    handler = logs.FileHandler(tmp_path / "service.log")
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(handler.write, [["a line that is long"] * 5] * 8000)) == {None}
+    handler.close()
 
 
 def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
