@@ -38,11 +38,11 @@ def command(target: Path, keep: int | None, without_secret_key: bool, as_json: b
     time. The service can keep running."""
     if keep is not None and not target.is_dir():
         raise WrongValue(f"--keep needs a folder, and {target} is not a folder")
-    if not without_secret_key and fits(services().database):
-        need_installation_key(services(), compare_secret_key)
     path = target / name_of(now()) if target.is_dir() else target
-    _record(path)
     with _errors(path), _backup_time_noted(), parts_of() as begin:
+        if not without_secret_key and fits(services().database):
+            need_installation_key(services(), compare_secret_key)
+        _record(path)
         if target.is_dir():
             delete_remains(target)
         manifest = take_backup(

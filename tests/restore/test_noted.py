@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from app.infrastructure.installation_key import record_key
 from app.infrastructure.shared_counts import Counts, SharedCounts, add
 from tests.restore.conftest import Installation, Installer
 
@@ -33,3 +34,10 @@ def test_the_last_backup_and_the_last_failure_are_noted(installed: Installer, tm
     assert after["failed"] >= after["done"] == first["done"]
     kept = [path.suffix for path in (source.settings.data_dir / "metrics").iterdir()]
     assert sorted(kept) == [".alive", ".counts", ".json", ".lock"]
+
+
+def test_a_backup_that_is_refused_for_its_key_is_noted_as_failed(installed: Installer, tmp_path: Path) -> None:
+    source = installed("sqlite", migrated=True)
+    record_key(source.services.database, "a key of another host with 32 characters or more")
+    assert "is not the installation's key" in source.refused("backup", str(tmp_path / "backup.zip"))
+    assert noted(source).keys() == {"failed"}
