@@ -1,4 +1,4 @@
-"""What a background process does while it checks whether newer code starts (docs/upgrade.md#what-a-reload-does)."""
+"""What a process does while it checks whether newer code starts (docs/upgrade.md#what-a-reload-does)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,20 @@ if "TMS_CHECK_START" in os.environ:
 """
 
 
-@pytest.mark.parametrize("module", ["jobs.inbound", "jobs.schedule"])
-def test_it_shows_life_and_ends_when_asked_while_newer_code_hangs(module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["jobs.inbound", "jobs.schedule", "gunicorn wsgi:application"])
+def test_it_shows_life_and_ends_when_asked_while_newer_code_hangs(command: str, tmp_path: Path) -> None:
     log, check_log = tmp_path / "log", tmp_path / "check"
     (tmp_path / "sitecustomize.py").write_text(HANGING_CODE)
     with alone(None) as parts, short_folder() as folder, service_manager(folder) as manager:
         paths = os.pathsep.join((str(tmp_path), str(ROOT)))
-        environ = {**manager.environ, "PYTHONPATH": paths, "CHECK_LOG": str(check_log)}
-        with own_process(parts, module, log, REDIS_URL=parts.services.settings.redis_url, **environ) as process:
+        environ = {
+            **manager.environ,
+            "PYTHONPATH": paths,
+            "CHECK_LOG": str(check_log),
+            "PORT": str(free_port()),
+            "WEB_WORKERS": "1",
+        }
+        with own_process(parts, command, log, REDIS_URL=parts.services.settings.redis_url, **environ) as process:
             manager.wait_for("READY=1")
             process.send_signal(signal.SIGUSR2)
             wait_until(lambda: check_log.exists() and "\n" in check_log.read_text(), "the check has begun")

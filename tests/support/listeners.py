@@ -83,13 +83,14 @@ def more_files() -> None:
 
 
 @contextmanager
-def own_process(parts: Alone, module: str, log: Path, **overrides: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The process with a command line of its own, by which it can be replaced; killed if it does not end by itself."""
+def own_process(parts: Alone, command: str, log: Path, **overrides: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The process of a module, whose arguments stand behind its name, with a command line of its own, by which it can
+    be replaced; killed if it does not end by itself."""
     settings = parts.services.settings
     variables = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
     environment = {**os.environ, **variables, "SECRET_KEY": settings.secret_key, **overrides}
     with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-m", module], env=environment, stderr=output)
+        process = subprocess.Popen([sys.executable, "-m", *command.split()], env=environment, stderr=output)
     try:
         yield process
     finally:

@@ -27,6 +27,7 @@ WORKERS = "TMS_WEB_WORKERS"
 """Variable with the ids of the workers that are handed over."""
 RETIRE_SIGNAL = signal.SIGUSR2
 """What tells a worker to end with its last connection. Workers of the next release must be told by the same signal."""
+ENDING_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
 
 
 class _Heartbeat:
@@ -61,7 +62,7 @@ class Master(Arbiter):  # type: ignore[misc]
 
     def start(self) -> None:
         """Takes over the sockets and the workers of the code from before, if there was any."""
-        self._is_stopping = self._has_ended_older = False
+        self._is_asked_to_end = self._is_stopping = self._has_ended_older = False
         predecessors = [int(pid) for pid in os.environ.pop(WORKERS, "").split(",") if pid]
         super().start()
         replacing.accept_signals()
@@ -69,10 +70,17 @@ class Master(Arbiter):  # type: ignore[misc]
             self.spawn_workers()
             self.WORKERS.update((pid, Predecessor(pid)) for pid in predecessors)
 
+    def signal(self, sig: int, frame: Any) -> None:
+        """Queues a signal. One that ends this process also ends a check of newer code, behind which it would wait."""
+        self._is_asked_to_end = self._is_asked_to_end or sig in ENDING_SIGNALS
+        super().signal(sig, frame)
+
     def handle_usr2(self) -> None:
         """Replaces the code."""
         folder, begun = self.START_CTX["cwd"], start_signal.after_signal(self.cfg.env_orig)
-        if not replacing.new_code_starts(begun, folder, meanwhile=liveness.report):
+        if not replacing.new_code_starts(
+            begun, folder, meanwhile=liveness.report, is_stopped=lambda: self._is_asked_to_end
+        ):
             return
         environment = {name: value for name, value in begun.items() if not name.startswith("LISTEN_")}
         environment["GUNICORN_PID"] = str(os.getpid())
