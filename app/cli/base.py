@@ -114,7 +114,7 @@ def _warn_of_clock(difference: Difference) -> Iterator[str]:
 
 
 def need_installation_key(parts: Services, check: Callable[[Database, SecretKeys], None] = check_secret_key) -> None:
-    """Refuses a command that may encrypt something, as a process refuses to start: nobody else could read it
+    """Refuses a command that encrypts something, as a process refuses to start: nobody else could read it
     (docs/secrets.md#one-key-for-all-hosts)."""
     try:
         check(parts.database, parts.settings.secret_keys)
@@ -260,10 +260,19 @@ class Group(WholeSentence, AppGroup):
         """
         return self._adds(name, of, shows or print_result, partial(_in_session, Database.read), attributes)
 
-    def writes(self, name: str, of: Target = "account", shows: Printer | None = None, **attributes: Any) -> Decorator:
+    def writes(
+        self,
+        name: str,
+        of: Target = "account",
+        shows: Printer | None = None,
+        *,
+        encrypts: bool = False,
+        **attributes: Any,
+    ) -> Decorator:
         """Makes a command of a function that changes something, as `reads`, in a transaction that is committed before
-        the result is shown. It needs the key of the installation."""
-        return self._adds(name, of, shows or print_result, _in_transaction, attributes)
+        the result is shown. One that encrypts needs the key of the installation."""
+        calls = _in_transaction_with_key if encrypts else partial(_in_session, Database.write)
+        return self._adds(name, of, shows or print_result, calls, attributes)
 
     def runs(self, name: str, of: Target = "account", shows: Printer | None = None, **attributes: Any) -> Decorator:
         """Makes a command of a function that opens sessions itself, as many as it needs: it gets the services in place
@@ -296,7 +305,7 @@ def _in_session(
         return function(session, *_targets(session, of, given), **given)
 
 
-def _in_transaction(function: Callable[..., Any], of: Target, given: dict[str, Any]) -> Any:
+def _in_transaction_with_key(function: Callable[..., Any], of: Target, given: dict[str, Any]) -> Any:
     need_installation_key(services())
     return _in_session(Database.write, function, of, given)
 

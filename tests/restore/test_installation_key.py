@@ -101,8 +101,12 @@ def test_a_key_that_is_lost_is_replaced_when_the_operator_says_so(
 NEED_THE_KEY = [
     ("init", "--domain", "second.example", "--owner", "you@second.example", "--relay", "smtp://relay.example"),
     ("domains", "add", "third.example"),
+    ("domains", "rotate", "first.example"),
+    ("domains", "import-key", "first.example", "--selector", "s1", "--key", "{file}"),
     ("transports", "create", "another", "--type", "email", "--url", "smtp://relay.example"),
+    ("transports", "update", "first", "--url", "smtp://relay.example"),
     ("webhooks", "create", "https://hooks.example.com/in"),
+    ("webhooks", "rotate", "https://hooks.example.com/first"),
     ("seed", "{file}"),
     ("contacts", "forget", "ann@example.com", "--yes"),
     ("backup", "{file}.zip"),
@@ -112,10 +116,14 @@ NEED_THE_KEY = [
 def test_a_command_that_encrypts_or_backs_up_needs_the_key_of_the_installation(
     installed: Installer, new_settings: Callable[..., Settings], file: str
 ) -> None:
-    """A command line without the setting generates a key, which the processes do not have. What only reads runs, and a
-    backup without a key."""
+    """A command line without the setting generates a key, which the processes do not have. What encrypts nothing runs,
+    and a backup without a key."""
     first = installed("sqlite", migrated=True, SECRET_KEY=OLD)
     first.json("accounts", "create", "acme")
+    assert recorded_fingerprint(first.services.database) is None
+    first.json("domains", "add", "first.example")
+    first.json("transports", "create", "first", "--type", "email", "--url", "smtp://relay.example")
+    first.json("webhooks", "create", "https://hooks.example.com/first")
     before = first.rows("audit_entries")
     Path(file).write_text("accounts: []", "utf-8")
     with running(new_settings("sqlite", DATABASE_URL=first.settings.database_url)) as second:
@@ -128,6 +136,9 @@ def test_a_command_that_encrypts_or_backs_up_needs_the_key_of_the_installation(
         assert not Path(f"{file}.zip").exists()
         assert first.rows("audit_entries") == before
         second.json("backup", f"{file}.zip", "--without-secret-key")
+        second.json("keys", "create", "backend", "--level", "report")
+        second.json("keys", "revoke", "backend")
+        second.json("sends", "pause", "--account", "acme")
     url = {"DATABASE_URL": first.settings.database_url}
     with running(new_settings("sqlite", **url, SECRET_KEY=NEW, SECRET_KEY_FALLBACKS=OLD)) as third:
         third.json("domains", "add", "third.example")
