@@ -12,7 +12,6 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
 from app.clock import uptime
 from app.infrastructure.metrics import TRANSPORT_FAILOVERS
@@ -40,31 +39,13 @@ processor from the thread that sends."""
 Answer = AttemptResult | PassedMessage
 
 
-class AnswerSource(Protocol):
-    """A dispatcher, whose length is the number of messages in flight."""
-
-    def __len__(self) -> int: ...
-
-    def queued(self) -> int:
-        """Number of recipients that no thread has taken yet."""
-        ...
-
-    def forget(self, answers: Sequence[Answer]) -> None:
-        """The recipients of these answers are not in flight any more."""
-        ...
-
-    def assist(self) -> None:
-        """Starts one more thread."""
-        ...
-
-
 @dataclass(slots=True)
 class Answers:
     """What the dispatchers of a drain have in common."""
 
     received: queue.SimpleQueue[Answer] = field(default_factory=queue.SimpleQueue)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    dispatchers: list[AnswerSource] = field(default_factory=list)
+    dispatchers: list[Dispatcher] = field(default_factory=list)
     building_large: bool = False
     """Whether a thread builds a large message."""
 
@@ -97,7 +78,8 @@ SIGNING_THREADS = os.cpu_count() or 1
 
 
 class Dispatcher:
-    """Hands recipients to the threads of one transport pool and collects the results."""
+    """Hands recipients to the threads of one transport pool and collects the results; its length is the number of
+    messages in flight."""
 
     def __init__(
         self, sender_worker: SenderWorker, pool: TransportPool | None = None, answers: Answers | None = None
