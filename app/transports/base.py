@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 Message_contra = TypeVar("Message_contra", contravariant=True)
 
@@ -163,6 +163,20 @@ class Transport(Protocol[Message_contra]):
     def connect(self) -> Connection[Message_contra]:
         """A connection, which is opened by its first message."""
         ...
+
+
+class SharedConnection:
+    """A transport and its connection in one, which all threads share: there is nothing to open or close for one of
+    them."""
+
+    __slots__ = ()
+
+    def connect(self) -> Self:
+        """The transport itself."""
+        return self
+
+    def close(self) -> None:
+        """Does nothing."""
 
 
 @runtime_checkable

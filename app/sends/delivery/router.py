@@ -38,7 +38,7 @@ from app.sends.delivery.connections import (
 )
 from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
 from app.settings import Settings
-from app.transports.base import DeliveryResult, Transport, TransportUrlError, Untaken
+from app.transports.base import DeliveryResult, SharedConnection, Transport, TransportUrlError, Untaken
 from app.transports.email import email_transport, relay_urls
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import GatewayMessage, GatewayReceipt, IncomingHandler, ReceivingTransport
@@ -188,23 +188,18 @@ class Router:
         return transport, redaction
 
 
-class UnusableTransport:
-    """Stands for a transport whose URL cannot be read or understood here: nothing is sent, its messages wait."""
+class UnusableTransport(SharedConnection):
+    """Stands for a transport whose URL cannot be read or understood here: nothing is opened or sent, its messages
+    wait."""
 
     def __init__(self, why: str) -> None:
         self._why = why
-
-    def connect(self) -> UnusableTransport:
-        return self
 
     def send(self, _message: object, /) -> DeliveryResult:
         """Defers the message."""
         return DeliveryResult.deferred(
             "the transport cannot be used", "4.3.5", note=self._why, untaken=Untaken.TRANSPORT
         )
-
-    def close(self) -> None:
-        """Nothing was opened."""
 
 
 def _with_transport(handler: IncomingHandler, name: str, redaction: Redaction) -> IncomingHandler:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.transports.base import DeliveryResult, OutboundEmail
+from app.transports.base import DeliveryResult, OutboundEmail, SharedConnection
 from app.transports.folder import Folder
 from app.transports.urls import folder_path
 
 
 @dataclass(frozen=True, slots=True)
-class MailFolder:
-    """Transport and connection in one: there is nothing to open."""
+class MailFolder(SharedConnection):
+    """The folder: there is nothing to open or close."""
 
     folder: Folder
-
-    def connect(self) -> MailFolder:
-        return self
 
     def send(self, message: OutboundEmail) -> DeliveryResult:
         """Writes the message; a folder that cannot be written to is a deferral."""
@@ -26,9 +23,6 @@ class MailFolder:
             note = f"cannot write to {self.folder.path}: {error.strerror}"
             return DeliveryResult.deferred("the mail cannot be stored", "4.3.0", note=note)
         return DeliveryResult.accepted("stored", "2.0.0", note=f"written to {self.folder.path}")
-
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 def file_transport(url: str) -> MailFolder:

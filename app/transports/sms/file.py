@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from app.transports.base import DeliveryResult, OutboundSms
+from app.transports.base import DeliveryResult, OutboundSms, SharedConnection
 from app.transports.folder import Folder
 from app.transports.sms.segments import count_segments
 from app.transports.urls import folder_path
 
 
 @dataclass(frozen=True, slots=True)
-class SmsFolder:
-    """Transport and connection in one: there is nothing to open."""
+class SmsFolder(SharedConnection):
+    """The folder: there is nothing to open or close."""
 
     folder: Folder
-
-    def connect(self) -> SmsFolder:
-        return self
 
     def send(self, message: OutboundSms) -> DeliveryResult:
         """Writes the message; a folder that cannot be written to is a deferral."""
@@ -29,9 +26,6 @@ class SmsFolder:
             note = f"cannot write to {self.folder.path}: {error.strerror}"
             return DeliveryResult.deferred("the text cannot be stored", note=note)
         return DeliveryResult.accepted("stored", segments=segments, note=f"written to {self.folder.path}")
-
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 def file_transport(url: str) -> SmsFolder:

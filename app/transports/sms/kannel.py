@@ -19,7 +19,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from app.network.connections import connect
 from app.transports import urls
-from app.transports.base import DeliveryResult, OutboundSms, TransportUrlError, Untaken
+from app.transports.base import DeliveryResult, OutboundSms, SharedConnection, TransportUrlError, Untaken
 from app.transports.sms.segments import MAX_PARTS, count_segments, is_gsm
 
 OPTIONS = ("timeout", "smsc")
@@ -73,9 +73,9 @@ class _TlsPool(HTTPSConnectionPool):
     ConnectionCls = _TlsConnection
 
 
-class KannelTransport:
+class KannelTransport(SharedConnection):
     """The transport over a Kannel gateway. All threads share one connection pool, which reopens connections that the
-    gateway has closed."""
+    gateway has closed. Idle ones cost nothing and stay open for the next message."""
 
     def __init__(self, settings: KannelSettings) -> None:
         self._settings = settings
@@ -83,9 +83,6 @@ class KannelTransport:
             timeout=urllib3.Timeout(connect=settings.timeout, read=settings.timeout), retries=False, maxsize=32
         )
         self._pool.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
-
-    def connect(self) -> KannelTransport:
-        return self
 
     def send(self, message: OutboundSms) -> DeliveryResult:
         """Sends one text, without retries: a lost response is a deferral."""
@@ -131,9 +128,6 @@ class KannelTransport:
             parameters["dlr-mask"] = str(DLR_MASK)
             parameters["dlr-url"] = f"{message.receipt_url}?type=%d&answer=%A"
         return parameters
-
-    def close(self) -> None:
-        """Idle connections cost nothing and stay open for the next message."""
 
 
 def _result(status: int, body: str, segments: int) -> DeliveryResult:

@@ -15,7 +15,7 @@ from typing import Any
 
 from smpplib import consts
 
-from app.transports.base import DeliveryResult, OutboundSms, Untaken
+from app.transports.base import DeliveryResult, OutboundSms, SharedConnection, Untaken
 from app.transports.sms import segments
 from app.transports.sms.incoming import IncomingHandler
 from app.transports.sms.segments import MAX_PARTS, split
@@ -36,17 +36,14 @@ SLOW_DOWN = 1.0
 """Seconds without sending after the gateway has throttled."""
 
 
-class SmppTransport:
-    """The gateway; all connections share one bind."""
+class SmppTransport(SharedConnection):
+    """The gateway; all threads share one bind, which only `end` closes."""
 
     def __init__(self, settings: SmppSettings) -> None:
         self.binds = settings.binds
         self._bind = Bind(settings)
         self._lock = threading.Lock()
         self._resume = 0.0
-
-    def connect(self) -> SmppTransport:
-        return self
 
     def bind_while(self, is_allowed: Callable[[], bool]) -> None:
         """Keeps the bind only while this process may have one. Called before the bind is used."""
@@ -85,9 +82,6 @@ class SmppTransport:
             with self._lock:
                 self._resume = time.monotonic() + SLOW_DOWN
         return DeliveryResult.deferred(reply) if status in TRY_LATER else DeliveryResult.refused(reply)
-
-    def close(self) -> None:
-        """Nothing to close: the bind is shared."""
 
     def end(self) -> None:
         """Unbinds."""
