@@ -13,7 +13,7 @@ from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from app.clock import now
-from app.events.guarded_connection import ConnectionFailed, Target, Watchdog, guarded_pool
+from app.events.guarded_connection import ConnectionFailed, Exchange, Target, Watchdog, guarded_pool
 
 REST_TIMEOUT = 5.0
 """Seconds for the body of a response whose status is known already."""
@@ -43,12 +43,13 @@ class StaleConnection(Exception):
     """A kept connection that the receiver closed at the moment of its next use."""
 
 
-class Endpoint:
+class Endpoint(Exchange):
     """Used by one thread at a time; `cut` may be called by another."""
 
     def __init__(
         self, target: Target, trust: ssl.SSLContext, watchdog: Watchdog, connect_timeout: float, read_timeout: float
     ) -> None:
+        super().__init__()
         self.target = target
         self._watchdog = watchdog
         self._read_timeout = read_timeout
@@ -58,11 +59,9 @@ class Endpoint:
             trust,
             connect_timeout=connect_timeout,
             read_timeout=read_timeout,
-            on_request=self._request_begins,
+            on_request=self.begins,
         )
-        self._socket: socket.socket | None = None
         self._is_reused = False
-        self._was_cut = False
         self._began = now()
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> PostResult:
@@ -73,13 +72,6 @@ class Endpoint:
         with contextlib.suppress(StaleConnection):
             return self._exchange(body, headers)
         return self._exchange(body, headers)
-
-    def cut(self) -> None:
-        """Ends the exchange that another thread is waiting for."""
-        self._was_cut = True
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Closes the kept connection."""
@@ -120,12 +112,10 @@ class Endpoint:
                 enforce_content_length=False,
             )
 
-    def _request_begins(self, connected: socket.socket) -> None:
+    def begins(self, connected: socket.socket) -> None:
+        """Called with the connected socket before each request, whose time limit begins now."""
         self._is_reused = connected is self._socket
-        # urllib3 drops the socket before the body is read if the response has `Connection: close`.
-        self._socket = connected
-        if self._was_cut:
-            raise ConnectionAbortedError("stopped before the request was sent")
+        super().begins(connected)
         if not self._is_reused:
             self._began = now()
         self._watchdog.restart(self, self._read_timeout)

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NewType, Protocol
+from functools import cache
+from typing import Any, NewType
 from urllib.parse import SplitResult, urlsplit
 
 import idna
@@ -226,8 +227,10 @@ def guarded_pool(
     return GuardedPool(target.host, target.port, **options)
 
 
+@cache
 def trusted_roots() -> ssl.SSLContext:
-    """The certificate authorities of the machine, or those that come with the service if it has none."""
+    """The certificate authorities of the machine, or those that come with the service if it has none. Read once for all
+    connections of the process: urllib3 sets again what is set already, and changes nothing else."""
     context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
     context.load_default_certs()
     return context
@@ -242,26 +245,42 @@ def read_target(url: str, *, allow_private: bool) -> Target:
     return Target(tls, ascii_host(parts), port, path, allow_private)
 
 
-class Cuttable(Protocol):
-    """An operation that another thread waits for."""
+class Exchange:
+    """A request and its answer, which the watchdog ends."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._was_cut = False
+
+    def begins(self, connected: socket.socket) -> None:
+        """Called with the connected socket before the request."""
+        # urllib3 drops the socket before the body is read if the response has `Connection: close`.
+        self._socket = connected
+        if self._was_cut:
+            raise ConnectionAbortedError("no time was left for the request")
 
     def cut(self) -> None:
-        """Ends the wait. Called with the watchdog's lock held: it must not call the watchdog."""
+        """Ends the exchange that another thread is waiting for. Called with the watchdog's lock held: it must not call
+        the watchdog."""
+        self._was_cut = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class Watchdog:
-    """Cuts operations that have reached their time limit. Its thread ends when it wakes up and finds nothing to watch;
+    """Cuts exchanges that have reached their time limit. Its thread ends when it wakes up and finds nothing to watch;
     the next request starts another one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._deadlines: dict[Cuttable, float] = {}
+        self._deadlines: dict[Exchange, float] = {}
         self._wakes_at = 0.0
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def cut_after(self, watched: Cuttable, seconds: float) -> Iterator[None]:
-        """Cuts the operation if the block takes longer. One block at a time per object. Raises `MemoryError` where no
+    def cut_after(self, watched: Exchange, seconds: float) -> Iterator[None]:
+        """Cuts the exchange if the block takes longer. One block at a time per object. Raises `MemoryError` where no
         thread can start, without the block."""
         try:
             self._watch(watched, time.monotonic() + seconds)
@@ -270,11 +289,11 @@ class Watchdog:
             with self._changed:
                 self._deadlines.pop(watched, None)
 
-    def restart(self, watched: Cuttable, seconds: float) -> None:
-        """Gives the operation's block this many seconds from now on."""
+    def restart(self, watched: Exchange, seconds: float) -> None:
+        """Gives the exchange's block this many seconds from now on."""
         self._watch(watched, time.monotonic() + seconds)
 
-    def _watch(self, watched: Cuttable, deadline: float) -> None:
+    def _watch(self, watched: Exchange, deadline: float) -> None:
         with self._changed:
             self._deadlines[watched] = deadline
             if self._thread is None:
@@ -312,27 +331,6 @@ class FetchFailed(OSError):
     """There is no such document, or no answer; the text is for the log."""
 
 
-class _Exchange:
-    """The exchange that the watchdog ends."""
-
-    def __init__(self) -> None:
-        self._socket: socket.socket | None = None
-        self._was_cut = False
-
-    def begins(self, connected: Any) -> None:
-        """Called with the connected socket before the request."""
-        self._socket = connected
-        if self._was_cut:
-            raise ConnectionAbortedError("no time was left for the request")
-
-    def cut(self) -> None:
-        """Ends the exchange that another thread is waiting for."""
-        self._was_cut = True
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a server has answered: a body of at most 64 KiB."""
@@ -352,7 +350,7 @@ def exchange(
 ) -> Answer:
     """Sends one request. No redirect is followed, and no proxy of the environment is used; unless `allow_private`, no
     address is reached that is not public. Raises `FetchFailed`."""
-    watched = _Exchange()
+    watched = Exchange()
     try:
         target = read_target(url, allow_private=allow_private)
         pool = guarded_pool(

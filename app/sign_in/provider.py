@@ -6,8 +6,6 @@ environment, as `app.events.guarded_connection` sends it.
 
 from __future__ import annotations
 
-import functools
-import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -216,14 +214,9 @@ class Provider:
 
     def _exchange(self, url: str, **options: Any) -> Answer:
         try:
-            return exchange(url, _roots(), allow_private=True, **options)
+            return exchange(url, trusted_roots(), allow_private=True, **options)
         except FetchFailed as error:
             raise ProviderUnavailable(str(error)) from error
-
-
-@functools.cache
-def _roots() -> ssl.SSLContext:
-    return trusted_roots()
 
 
 def refresh_token_of(given: Tokens) -> str | None:

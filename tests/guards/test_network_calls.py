@@ -28,7 +28,6 @@ ALLOWED = {
     "app.http.server.connection": SERVER,
     "app.http.server.outgoing": SERVER,
     "app.http.server.connections": SERVER,
-    "app.inbound.hooks.ses": AMAZON,
     "app.infrastructure.liveness": f"{NAMES_ONLY}; datagrams to the service manager of this machine",
     "app.infrastructure.redis_client": REDIS_AND_POSTGRESQL,
     "app.network.connections": f"connections {REDIS_AND_POSTGRESQL}; otherwise {SENDING}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -16,7 +15,6 @@ from app.clock import now, timestamp
 from app.db.models import Event, Webhook
 from app.errors import ServiceError
 from app.events.dispatch import WebhookClient, WebhookDispatcher
-from app.events.guarded_connection import trusted_roots
 from app.events.outbox import contact_event, recipient_event, record, record_for_webhooks, reply_event
 from app.events.redeliver import events_of, find_delivery, redeliver, replay_since, send_test
 from app.events.webhooks import choose_events
@@ -29,15 +27,10 @@ URL = "http://127.0.0.1:9/one"
 OTHER = "http://127.0.0.1:9/two"
 
 
-@pytest.fixture(scope="module")
-def trust() -> ssl.SSLContext:
-    return trusted_roots()
-
-
 @pytest.fixture
-def dispatcher(trust: ssl.SSLContext) -> Iterator[WebhookDispatcher]:
+def dispatcher() -> Iterator[WebhookDispatcher]:
     """A dispatcher that no other test uses."""
-    with closing(WebhookClient(trust)) as client:
+    with closing(WebhookClient()) as client:
         yield WebhookDispatcher(client)
 
 

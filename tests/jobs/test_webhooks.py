@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import subprocess
 import sys
 import threading
@@ -23,7 +22,6 @@ from app.events import batches
 from app.events.batches import dispatcher_folder
 from app.events.dispatch import MAX_IN_FLIGHT, WebhookClient, WebhookDispatcher, dispatch_due, has_due
 from app.events.endpoint import PostResult
-from app.events.guarded_connection import trusted_roots
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
 from app.infrastructure.liveness import registered_name
@@ -35,16 +33,10 @@ from tests.support.threads import without_memory
 from tests.support.webhook_receiver import Receiver, Reply
 
 
-@pytest.fixture(scope="module")
-def trust() -> ssl.SSLContext:
-    """The certificate authorities of the machine; reading them takes longer than most of these tests."""
-    return trusted_roots()
-
-
 @pytest.fixture
-def dispatcher(trust: ssl.SSLContext) -> Iterator[WebhookDispatcher]:
+def dispatcher() -> Iterator[WebhookDispatcher]:
     """A dispatcher that no other test uses."""
-    with closing(WebhookClient(trust)) as client:
+    with closing(WebhookClient()) as client:
         yield WebhookDispatcher(client)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
 import logging
 import re
-import ssl
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -349,11 +347,6 @@ def _unsubscribes(subscription: Fields) -> bool:
     return fields_of(subscription, "newTopicPreferences").get("unsubscribeAll") is True
 
 
-@functools.cache
-def _roots() -> ssl.SSLContext:
-    return trusted_roots()
-
-
 def _fetch(url: str) -> bytes:
     """Through the SSRF guard, whatever webhooks may reach."""
-    return fetch(url, _roots())
+    return fetch(url, trusted_roots())

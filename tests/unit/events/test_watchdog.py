@@ -6,17 +6,18 @@ import threading
 
 import pytest
 
-from app.events.guarded_connection import Watchdog
+from app.events.guarded_connection import Exchange, Watchdog
 from tests.support.servers import PATIENCE, wait_until
 from tests.support.threads import without_memory
 
 LONG = 10 * PATIENCE
 
 
-class Wait:
-    """An operation that waits until the watchdog ends it."""
+class Wait(Exchange):
+    """An exchange that waits until the watchdog ends it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.was_cut = threading.Event()
 
     def cut(self) -> None:
