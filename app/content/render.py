@@ -29,13 +29,6 @@ class RenderingTooLong(ValueError):
     """A rendering exceeded its size limit and was aborted."""
 
 
-class RenderedPart(NamedTuple):
-    """The text, and the names of the attachments whose content ids it has, of `%%attachment:<name>%%` in HTML."""
-
-    text: str
-    inline: frozenset[str]
-
-
 def size_of(text: str) -> int:
     """Bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
@@ -64,21 +57,18 @@ class Template:
         template._form = _Form.of(template._steps)
         return template
 
-    def html(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> RenderedPart:
+    def html(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> str:
         """Renders `body_html`: plain values and fallbacks are encoded, encoded values are inserted as they are."""
         return self._render(_HTML, values, attachments, max_bytes)
 
-    def text(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> RenderedPart:
+    def text(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> str:
         """Renders `body_text`: HTML-encoded values are decoded."""
         return self._render(_TEXT, values, attachments, max_bytes)
 
-    def header(
-        self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES
-    ) -> RenderedPart:
+    def header(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> str:
         """Renders `subject` and other headers: as `text`, and each run of line breaks and control characters is a
         space."""
-        rendered = self._render(_TEXT, values, attachments, max_bytes)
-        return RenderedPart(_CONTROL.sub(" ", rendered.text), rendered.inline)
+        return _CONTROL.sub(" ", self._render(_TEXT, values, attachments, max_bytes))
 
     def unfilled(
         self, values: WildcardValues, attachments: Mapping[str, str], *, html: bool, max_bytes: int = MAX_BYTES
@@ -90,7 +80,7 @@ class Template:
 
     def _render(
         self, format_: _OutputFormat, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int
-    ) -> RenderedPart:
+    ) -> str:
         if self._form:
             return self._form.filled_in(format_, values, max_bytes)
         return _Rendering(format_, values, attachments, max_bytes, self._zone).run(self._steps)
@@ -141,7 +131,7 @@ class _Form(NamedTuple):
                 places.setdefault(step.key, []).append((place, step.fallback))
         return cls([step if isinstance(step, str) else "" for step in steps], places)
 
-    def filled_in(self, format_: _OutputFormat, values: WildcardValues, max_bytes: int) -> RenderedPart:
+    def filled_in(self, format_: _OutputFormat, values: WildcardValues, max_bytes: int) -> str:
         pieces = self.pieces.copy()
         for key, places in self.places.items():
             value = values.get(key)
@@ -152,14 +142,14 @@ class _Form(NamedTuple):
         length = sum(map(len, pieces))
         if length > max_bytes:
             raise RenderingTooLong
-        return _within(max_bytes, length, RenderedPart("".join(pieces), frozenset()))
+        return _within(max_bytes, length, "".join(pieces))
 
 
-def _within(max_bytes: int, length: int, rendered: RenderedPart) -> RenderedPart:
+def _within(max_bytes: int, length: int, text: str) -> str:
     """The text of so many characters, if it has no more bytes than that. They need not be counted of a short one."""
-    if length * MAX_CHARACTER_BYTES > max_bytes and size_of(rendered.text) > max_bytes:
+    if length * MAX_CHARACTER_BYTES > max_bytes and size_of(text) > max_bytes:
         raise RenderingTooLong
-    return rendered
+    return text
 
 
 class _Rendering:
@@ -180,11 +170,10 @@ class _Rendering:
         self._max_bytes = max_bytes
         self._zone = zone
         self._rendered_values: dict[str, str] = {}
-        self._inline: set[str] = set()
         self.unfilled: dict[Wildcard | AttachmentReference, None] = {}
         """Wildcards and references to attachments without a value, each once."""
 
-    def run(self, steps: list[Step]) -> RenderedPart:
+    def run(self, steps: list[Step]) -> str:
         output: list[str] = []
         position, remaining = 0, self._max_bytes
         while position < len(steps):
@@ -201,8 +190,7 @@ class _Rendering:
             remaining -= len(piece)
             if remaining < 0:
                 raise RenderingTooLong
-        length = self._max_bytes - remaining
-        return _within(self._max_bytes, length, RenderedPart("".join(output), frozenset(self._inline)))
+        return _within(self._max_bytes, self._max_bytes - remaining, "".join(output))
 
     def _render_placeholder(self, step: Wildcard | AttachmentReference) -> str:
         return self._render_wildcard(step) if isinstance(step, Wildcard) else self._attachment_reference(step)
@@ -223,7 +211,6 @@ class _Rendering:
             return ""
         if self._format is _TEXT:
             return reference.name
-        self._inline.add(reference.name)
         return f"cid:{self._attachments[reference.name]}"
 
     def _enter_branch(self, branch: Branch, inside: int) -> int:

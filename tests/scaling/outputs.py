@@ -73,7 +73,7 @@ def _rendered(source: str) -> str:
     made = ""
     for render in (Template(source).html, Template(source).text):
         with suppress(RenderingTooLong):
-            made += render(values, names).text
+            made += render(values, names)
     return made
 
 

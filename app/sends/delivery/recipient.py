@@ -13,7 +13,7 @@ from app.addresses import domain_of
 from app.clock import zone_of_account
 from app.contacts.row import ContactRow, ContactValues
 from app.content.plain_text import plain_text
-from app.content.render import RenderedPart, RenderingTooLong, Template, cached_template, size_of
+from app.content.render import RenderingTooLong, Template, cached_template, size_of
 from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.content.wildcards import AttachmentReference, Wildcard
 from app.db.queue import RECIPIENT_COLUMNS
@@ -126,7 +126,7 @@ def _signer(key: StoredKey, secret_keys: SecretKeys) -> dkim.Signer:
     return dkim.open_signer(key.domain, key.selector, decrypt(secret_keys, key.private_key))
 
 
-Render = Callable[[WildcardValues, Mapping[str, str], int], RenderedPart]
+Render = Callable[[WildcardValues, Mapping[str, str], int], str]
 UnfilledByPart = Mapping[str, tuple[Wildcard | AttachmentReference, ...]]
 """Attribute of the send -> what its rendering outputs that has no value."""
 
@@ -147,7 +147,7 @@ class RenderedContent(NamedTuple):
 def render_part(name: str, limit: int, render: Render, values: WildcardValues, names: Mapping[str, str]) -> str:
     """The text of one part for one recipient. Raises `MessageTooLarge` for more than `limit` bytes."""
     try:
-        return render(values, names, limit).text
+        return render(values, names, limit)
     except RenderingTooLong:
         raise MessageTooLarge(f"{name} has more than {limit} bytes once it is filled in") from None
 
