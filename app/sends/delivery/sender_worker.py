@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -84,30 +84,19 @@ def simulated_delay(recipient: ClaimedRecipient, address: str) -> float | None:
     return NO_NEXT_ATTEMPT if magic is Magic.EXPIRED else None
 
 
-class Capture(Protocol):
-    """Stores a message of a test account, and answers as a relay or a gateway that accepts it, unless its address is a
-    magic one that is answered otherwise."""
-
-    def __call__(
-        self, recipient: ClaimedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool
-    ) -> DeliveryResult: ...
-
-
-def capture_in(database: Database) -> Capture:
-    """A capture that stores in this database, in a transaction of its own for each message. Raises
-    `SQLAlchemyError`."""
-
-    def capture(recipient: ClaimedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool) -> DeliveryResult:
-        magic = None if is_copy else magic_of(recipient.type, message.to)
-        answer = simulated_answer(magic, recipient.type, recipient.attempts)
-        if answer is None or magic is not Magic.SLOW:
-            row = _row(recipient, message, is_copy=is_copy, magic=magic)
-            with database.write() as transaction:
-                insert_new_rows(transaction, CapturedMessage, [row])
-        segments = count_segments(message.text) if isinstance(message, OutboundSms) else None
-        return answer or DeliveryResult.accepted("captured", segments=segments)
-
-    return capture
+def capture(
+    database: Database, recipient: ClaimedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool
+) -> DeliveryResult:
+    """Stores a message of a test account, in a transaction of its own, and answers as a relay or a gateway that accepts
+    it, unless its address is a magic one that is answered otherwise. Raises `SQLAlchemyError`."""
+    magic = None if is_copy else magic_of(recipient.type, message.to)
+    answer = simulated_answer(magic, recipient.type, recipient.attempts)
+    if answer is None or magic is not Magic.SLOW:
+        row = _row(recipient, message, is_copy=is_copy, magic=magic)
+        with database.write() as transaction:
+            insert_new_rows(transaction, CapturedMessage, [row])
+    segments = count_segments(message.text) if isinstance(message, OutboundSms) else None
+    return answer or DeliveryResult.accepted("captured", segments=segments)
 
 
 def _row(
@@ -207,13 +196,13 @@ def no_time() -> float:
 class SenderWorker:
     """The sender of a process: its transports, its router and its journal. One drain at a time uses it."""
 
-    def __init__(self, services: Services, sms: Transport[OutboundSms], capture: Capture) -> None:
+    def __init__(self, services: Services, sms: Transport[OutboundSms]) -> None:
         settings = services.settings
         email = email_transport(settings.email_transport_url)
         self.builder = MessageBuilder(settings)
         self._redaction = Redaction.of(settings)
         self.sms = sms
-        self.capture = capture
+        self._database = services.database
         self.pool = TransportPool(
             DEFAULT_TRANSPORT,
             lambda: ConnectionSlot(email.connect(), sms.connect()),
@@ -314,7 +303,7 @@ class SenderWorker:
         if recipient.fault is not None:
             return recipient.fault
         if recipient.compiled.send.is_test:
-            return self.capture(recipient, recipient.message, is_copy=False)
+            return capture(self._database, recipient, recipient.message, is_copy=False)
         if following and (following.compiled.send.is_test or not following.has_message):
             following = None
         return send_over(slot, recipient.message, following.message if following else None, while_waiting)
@@ -324,7 +313,7 @@ class SenderWorker:
         if not recipient.compiled.send.is_test:
             return send_copy(slot, copy)
         try:
-            self.capture(recipient, copy, is_copy=True)
+            capture(self._database, recipient, copy, is_copy=True)
         except SQLAlchemyError:
             logger.exception("cannot capture the copy", extra={"uuid": copy.uuid})
             return f"; no copy to {copy.to}: internal fault"
@@ -405,7 +394,7 @@ def sender_worker_of(services: Services, handler: IncomingHandler | None = None)
         if services not in _sender_workers:
             sms = sms_transport(services.settings.sms_transport_url)
             share_binds(sms, services.sender_share)
-            sender_worker = SenderWorker(services, sms, capture_in(services.database))
+            sender_worker = SenderWorker(services, sms)
             _sender_workers[services] = sender_worker
             if handler:
                 sender_worker.listen(handler)
@@ -425,7 +414,7 @@ def renew_sender_worker(services: Services) -> None:
             return
         try:
             old.close_except_bind()
-            new = SenderWorker(services, old.sms, old.capture)
+            new = SenderWorker(services, old.sms)
             new.router.take_over(old.router)
             _sender_workers[services] = new
         except BaseException as error:
