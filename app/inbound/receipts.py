@@ -30,7 +30,7 @@ from app.db.models import Contact, QueueEntry, Recipient
 from app.db.types import storable_id, storable_text
 from app.inbound.effect import Effect, apply_with_patience
 from app.inbound.texts import first_text, select_texts
-from app.recipients.conditions import IS_TEXT, entry_in_state, is_forgotten
+from app.recipients.conditions import IS_TEXT, entry_in_state
 from app.recipients.redaction import Redaction
 from app.recipients.row import RecipientRow, add_steps, has_step, lock_queue_entry, lock_recipient
 from app.recipients.states import UNSETTLED_STATES, RecipientState
@@ -79,7 +79,7 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
         text = _find_text(transaction, text.id) or text
         if text.state == RecipientState.SENDING:
             return Effect.EARLY
-    if text.mobile is None and is_forgotten(transaction, text.id):
+    if text.mobile is None and has_step(transaction, text.id, TimelineStep.FORGOTTEN):
         return Effect.KNOWN
     detail = storable_text(_MESSAGE.sub("", receipt.detail).rstrip()) or DEFAULT_DETAILS[receipt.status]
     return (_deliver if receipt.status == "delivered" else _bounce)(transaction, text, detail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, exists, func, literal_column, select
+from sqlalchemy import ColumnElement, and_, case, func, literal_column, select
 from sqlalchemy.orm import Session
 
 from app.db.models import Account, Contact, QueueEntry, Recipient, RecipientStep
@@ -79,9 +79,3 @@ def has_been_forgotten(recipient: Any = Recipient) -> ColumnElement[bool]:
     step_filter = RecipientStep.recipient_id == recipient.id, RecipientStep.step == TimelineStep.FORGOTTEN
     step = select(RecipientStep.step).where(*step_filter).limit(1).correlate(recipient)
     return step.scalar_subquery().is_not(None)
-
-
-def is_forgotten(session: Session, recipient_id: int) -> bool:
-    """Whether the recipient is forgotten."""
-    step_filter = RecipientStep.recipient_id == recipient_id, RecipientStep.step == TimelineStep.FORGOTTEN
-    return bool(session.scalar(select(exists().where(*step_filter))))

@@ -77,17 +77,9 @@ class RecipientRow(NamedTuple):
             **extra,
         )
 
-    def step(
-        self,
-        step: TimelineStep,
-        detail: str | None,
-        moment: datetime,
-        *,
-        note: str | None = None,
-        transport: str | None = None,
-    ) -> dict[str, Any]:
+    def step(self, step: TimelineStep, detail: str | None, moment: datetime) -> dict[str, Any]:
         """A row for `add_steps`."""
-        return step_row(self.account_id, self.id, step, detail, moment, note=note, transport=transport)
+        return step_row(self.account_id, self.id, step, detail, moment)
 
 
 def step_row(

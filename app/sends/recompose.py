@@ -16,7 +16,8 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Recipient, Send
 from app.db.queue import RECIPIENT_COLUMNS
-from app.recipients.conditions import is_forgotten
+from app.recipients.row import has_step
+from app.recipients.timeline import TimelineStep
 from app.secret_keys import SecretUnreadable
 from app.sends.delivery.load import load
 from app.sends.delivery.message import MessageBuilder
@@ -48,7 +49,7 @@ def load_again(session: Session, settings: Settings, recipient: Recipient) -> In
     purged = session.scalar(select(Send.content_purged_time).where(Send.id == recipient.send_id))
     if purged is not None:
         raise NotComposable(f"The content is no longer kept: it was purged at {at(purged)} (RETAIN_CONTENT).")
-    if is_forgotten(session, recipient.id):
+    if has_step(session, recipient.id, TimelineStep.FORGOTTEN):
         raise NotComposable("The content is no longer kept: the recipient was forgotten.")
     (claimed,) = load(session, [as_claimed(recipient)], settings)
     return Ingredients(claimed, list(_remarks(recipient, claimed)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import orjson
@@ -43,7 +44,7 @@ def take_domain_report(services: Services, domain_id: int, raw: bytes) -> Effect
     except UnreadableReport as error:
         logger.info("a report about a domain was ignored: %s", error)
         return Effect.IGNORED
-    effects = [services.database.transact(_storing(domain_id, report)) for report in reports]
+    effects = [services.database.transact(partial(_store, domain_id=domain_id, report=report)) for report in reports]
     return next((effect for effect in (Effect.RECORDED, Effect.KNOWN) if effect in effects), Effect.IGNORED)
 
 
@@ -58,10 +59,6 @@ def read_reports_about_domain(raw: bytes) -> list[ParsedReport]:
     if refused and not reports:
         raise refused
     return reports
-
-
-def _storing(domain_id: int, report: ParsedReport) -> Callable[[Transaction], Effect]:
-    return lambda transaction: _store(transaction, domain_id, report)
 
 
 def _store(transaction: Transaction, domain_id: int, report: ParsedReport) -> Effect:

@@ -13,7 +13,6 @@ from functools import partial
 
 from flufl.bounce import all_failures
 
-from app.db.database import Transaction
 from app.inbound.domain_reports.address import domain_of_addresses
 from app.inbound.domain_reports.take import take_domain_report
 from app.inbound.effect import Effect, apply_with_patience, installation_redaction
@@ -230,14 +229,11 @@ def _record(
 ) -> Effect:
     """The first part of the report that is about this recipient counts."""
     for report in reports:
-        effect = apply_with_patience(services, partial(_record_one, signed.recipient_id, report, fingerprint), patience)
+        record = partial(record_report, recipient_id=signed.recipient_id, report=report, fingerprint=fingerprint)
+        effect = apply_with_patience(services, record, patience)
         if effect is not Effect.IGNORED:
             return effect
     return Effect.IGNORED
-
-
-def _record_one(recipient_id: int, report: Report, fingerprint: str, transaction: Transaction) -> Effect:
-    return record_report(transaction, recipient_id, report, fingerprint)
 
 
 def _fingerprint(message: Message, raw: bytes) -> str:

@@ -28,7 +28,6 @@ from app.db.database import Transaction
 from app.db.models import Contact, List, Recipient, RecipientStep, Send
 from app.inbound.effect import Effect, is_first
 from app.inbound.email.report import Report, ReportKind
-from app.recipients.conditions import is_forgotten
 from app.recipients.redaction import without_address
 from app.recipients.row import (
     RecipientRow,
@@ -133,7 +132,7 @@ def fingerprint_of_report(recipient_id: int, report: Report, fingerprint: str) -
 
 def _is_forgotten(transaction: Transaction, mail: Mail) -> bool:
     """A report would bring words about the person back."""
-    return mail.recipient.email is None and is_forgotten(transaction, mail.recipient.id)
+    return mail.recipient.email is None and has_step(transaction, mail.recipient.id, TimelineStep.FORGOTTEN)
 
 
 def _is_about_another_address(mail: Mail, report: Report) -> bool:
