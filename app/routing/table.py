@@ -35,13 +35,10 @@ def renew_version(transaction: Transaction) -> None:
     is_any = select(or_(select(Transport.id).exists(), select(Route.id).exists()))
     if transaction.scalar(is_any):
         row = {"id": VERSION_ROW_ID, "version": str(uuid.uuid4())}
-        transaction.execute(upsert(transaction, RoutingVersion, row, index=["id"], update=_with_version(row)))
+        statement = upsert(transaction, RoutingVersion, row, index=["id"], update=lambda new: {"version": new.version})
+        transaction.execute(statement)
     else:
         transaction.execute(delete(RoutingVersion))
-
-
-def _with_version(row: dict[str, Any]) -> Any:
-    return lambda _: {"version": row["version"]}
 
 
 DEFAULT_TRANSPORT = "default"

@@ -175,10 +175,6 @@ def _switch(value: str) -> bool | None:
     return SWITCHES.get(value.lower())
 
 
-def _number(value: str) -> int | None:
-    return id_in(value)
-
-
 def _name(value: str) -> str | None:
     return value if value and len(value) <= LONGEST_NAME else None
 
@@ -202,7 +198,7 @@ class Option(NamedTuple):
 
 
 OPTIONS: dict[str, Option] = {
-    "X-TMS-List": Option("list_id", _number, "the id of a list"),
+    "X-TMS-List": Option("list_id", id_in, "the id of a list"),
     "X-TMS-Group": Option("group_name", _name, f"a name of 1 to {LONGEST_NAME} characters"),
     "X-TMS-Tags": Option(
         "tags",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any, Protocol
+from typing import Any
 
 import maxminddb
 from geoip2fast import GeoIP2Fast
@@ -19,14 +19,6 @@ logger = logging.getLogger(__name__)
 
 IPAddress = IPv4Address | IPv6Address
 _loading = threading.Lock()
-
-
-class Table(Protocol):
-    """A source of countries."""
-
-    def country(self, address: IPAddress) -> str | None:
-        """The ISO 3166 alpha-2 code; None for an address that has no country or is not in the table."""
-        ...
 
 
 class PackagedTable:
@@ -56,6 +48,7 @@ class MaxMindTable:
 
 
 def _code(text: str | None) -> str | None:
+    """The ISO 3166 alpha-2 code; None for an address that has no country or is not in the table."""
     return text if text and len(text) == 2 and text.isalpha() else None
 
 
@@ -73,7 +66,7 @@ def country_of(database: str, address: IPAddress | None) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _table(database: str) -> Table:
+def _table(database: str) -> PackagedTable | MaxMindTable:
     """The table, loaded at the first lookup, so that processes that never need it do not keep it in memory."""
     return MaxMindTable(database) if database else PackagedTable()
 

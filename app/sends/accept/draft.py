@@ -108,7 +108,7 @@ EMAIL_ONLY = (
 
 DESTINATIONS = ("contact_id", "email", "mobile")
 RESERVED_VALUE_NAMES = (*DESTINATIONS, "attachments")
-"""Attributes of a recipient that are no wildcard values."""
+"""Attributes of a recipient that are no wildcard values: their numbers stay numbers."""
 WILDCARD_NAME = re.compile(r"[A-Za-z0-9_]+")
 MAX_NAME_LENGTH = 255
 RESERVED_NAME = "id"
@@ -342,8 +342,4 @@ def _with_number_texts(recipient: Any, written: Any) -> Any:
 
 def _text_of(name: str, value: Any, written: Mapping[str, Any]) -> Any:
     text = written[name]
-    return str(text) if isinstance(text, NumberText) and name not in NON_WILDCARD_ATTRIBUTES else value
-
-
-NON_WILDCARD_ATTRIBUTES = frozenset({*DESTINATIONS, "attachments"})
-"""Attributes of a recipient that are not wildcards: their numbers stay numbers."""
+    return str(text) if isinstance(text, NumberText) and name not in RESERVED_VALUE_NAMES else value

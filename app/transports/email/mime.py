@@ -374,8 +374,6 @@ def _has_long_line(data: bytes) -> bool:
     return len(data) > MAX_LINE_LENGTH and max(map(len, data.split(b"\n"))) > MAX_LINE_LENGTH
 
 
-__all__ = ["Attachment", "EncodedAttachment", "build", "encode_attachment"]
-
 VERSION_HEADER = b"MIME-Version: 1.0\r\n"
 FIXED_HEADERS = VERSION_HEADER + b"Auto-Submitted: auto-generated\r\n"
 

@@ -27,11 +27,10 @@ class RelayTransport:
 
     def __init__(self, transports: Sequence[SmtpTransport], clock: Callable[[], float] = time.monotonic) -> None:
         self._relays = [Relay(transport, clock) for transport in transports]
-        self._clock = clock
 
     def connect(self) -> RelayConnection:
         """A connection for one thread."""
-        return RelayConnection([(relay, relay.transport.connect()) for relay in self._relays], self._clock)
+        return RelayConnection([(relay, relay.transport.connect()) for relay in self._relays])
 
 
 class RelayConnection:
@@ -39,9 +38,8 @@ class RelayConnection:
 
     pipelines: Literal[True] = True
 
-    def __init__(self, relays: Sequence[tuple[Relay, SmtpConnection]], clock: Callable[[], float]) -> None:
+    def __init__(self, relays: Sequence[tuple[Relay, SmtpConnection]]) -> None:
         self._relays = relays
-        self._clock = clock
 
     def send(
         self,

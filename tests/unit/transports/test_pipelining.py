@@ -118,7 +118,7 @@ def test_a_backed_off_relay_is_not_left_waiting_for_its_pipelined_message(mail: 
     with first, LineServer([*HELLO, *INVITES, "250 taken", "221 bye"]) as second:
         transports = [smtp_transport(f"smtp://127.0.0.1:{server.port}") for server in (first, second)]
         ways = [(Relay(transport, time.monotonic), transport.connect()) for transport in transports]
-        connection = RelayConnection(ways, time.monotonic)
+        connection = RelayConnection(ways)
         bob = mail("bob@example.com")
         assert connection.send(mail(), bob) == TAKEN
         ways[0][0].report(reached=False)
