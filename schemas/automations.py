@@ -13,13 +13,13 @@ from schemas.base import CodeSchema
 from schemas.fields import String
 from schemas.responses import (
     OPTIONAL_METADATA,
-    EnvelopeSchema,
     Id,
     LinkSchema,
     ResponseSchema,
     SelfLinksSchema,
     Timestamp,
     Uuid,
+    collection_of,
 )
 
 ELEMENT_FORM = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
@@ -67,16 +67,7 @@ class AutomationWithDefinitionSchema(AutomationSchema):
     steps = fields.List(fields.Nested(AutomationStepSchema))
 
 
-class AutomationCollectionEmbeddedSchema(ResponseSchema):
-    """The items of a page of automations."""
-
-    automations = fields.List(fields.Nested(AutomationSchema))
-
-
-class AutomationCollectionSchema(EnvelopeSchema):
-    """A page of automations."""
-
-    _embedded = fields.Nested(AutomationCollectionEmbeddedSchema)
+AutomationCollectionSchema = collection_of("automations", AutomationSchema)
 
 
 class RunLinksSchema(SelfLinksSchema):
@@ -119,16 +110,7 @@ class RunWithStepsSchema(RunSchema):
     passed_steps = fields.List(fields.Nested(PassedStepSchema))
 
 
-class RunCollectionEmbeddedSchema(ResponseSchema):
-    """The items of a page of runs."""
-
-    runs = fields.List(fields.Nested(RunSchema))
-
-
-class RunCollectionSchema(EnvelopeSchema):
-    """A page of runs."""
-
-    _embedded = fields.Nested(RunCollectionEmbeddedSchema)
+RunCollectionSchema = collection_of("runs", RunSchema)
 
 
 _TEXT = {"type": "string", "minLength": 1, "pattern": r"\S"}

@@ -13,7 +13,7 @@ from app.contacts.values import CLEANERS, InvalidValue, clean_value
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from schemas.base import NOT_VALID, CodeSchema, FastLoad, problem
 from schemas.fields import Array, Boolean, Integer, Object
-from schemas.responses import EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp
+from schemas.responses import Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp, collection_of
 
 MAX_CONTACTS = 1000
 """Contacts in one bulk request (docs/contacts.md#bulk-requests)."""
@@ -149,13 +149,4 @@ class ContactSchema(ResponseSchema):
     _links = fields.Nested(ContactLinksSchema)
 
 
-class ContactCollectionEmbeddedSchema(ResponseSchema):
-    """The items of a page of contacts."""
-
-    contacts = fields.List(fields.Nested(ContactSchema))
-
-
-class ContactCollectionSchema(EnvelopeSchema):
-    """A page of contacts."""
-
-    _embedded = fields.Nested(ContactCollectionEmbeddedSchema)
+ContactCollectionSchema = collection_of("contacts", ContactSchema)

@@ -8,12 +8,12 @@ from app.addresses import MESSAGE_TYPES
 from schemas.fields import about
 from schemas.responses import (
     OPTIONAL_METADATA,
-    EnvelopeSchema,
     Id,
     LinkSchema,
     ResponseSchema,
     SelfLinksSchema,
     Timestamp,
+    collection_of,
 )
 
 
@@ -41,16 +41,7 @@ class GroupSchema(ResponseSchema):
     _links = fields.Nested(SelfLinksSchema)
 
 
-class GroupCollectionEmbeddedSchema(ResponseSchema):
-    """The items of a page of groups."""
-
-    groups = fields.List(fields.Nested(GroupSchema), data_key="transactional-groups")
-
-
-class GroupCollectionSchema(EnvelopeSchema):
-    """A page of groups."""
-
-    _embedded = fields.Nested(GroupCollectionEmbeddedSchema)
+GroupCollectionSchema = collection_of("transactional-groups", GroupSchema)
 
 
 class SentContactLinksSchema(ResponseSchema):
@@ -73,13 +64,4 @@ class SentContactSchema(ResponseSchema):
     _links = fields.Nested(SentContactLinksSchema)
 
 
-class SentContactCollectionEmbeddedSchema(ResponseSchema):
-    """The items of a page of sent contacts."""
-
-    sent_contacts = fields.List(fields.Nested(SentContactSchema), data_key="sent-contacts")
-
-
-class SentContactCollectionSchema(EnvelopeSchema):
-    """A page of sent contacts."""
-
-    _embedded = fields.Nested(SentContactCollectionEmbeddedSchema)
+SentContactCollectionSchema = collection_of("sent-contacts", SentContactSchema)

@@ -7,12 +7,12 @@ from marshmallow import fields
 from schemas.contacts import ContactCollectionSchema
 from schemas.responses import (
     OPTIONAL_METADATA,
-    EnvelopeSchema,
     Id,
     LinkSchema,
     ResponseSchema,
     SelfLinksSchema,
     Timestamp,
+    collection_of,
 )
 
 
@@ -39,13 +39,4 @@ class ContactListSchema(ResponseSchema):
     _embedded = fields.Nested(ContactListEmbeddedSchema, metadata=OPTIONAL_METADATA)
 
 
-class ContactListCollectionEmbeddedSchema(ResponseSchema):
-    """The items of a page of lists."""
-
-    lists = fields.List(fields.Nested(ContactListSchema))
-
-
-class ContactListCollectionSchema(EnvelopeSchema):
-    """A page of lists."""
-
-    _embedded = fields.Nested(ContactListCollectionEmbeddedSchema)
+ContactListCollectionSchema = collection_of("lists", ContactListSchema)

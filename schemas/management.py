@@ -16,12 +16,12 @@ from schemas.dry_run import ForecastSchema, InvalidMarkupSchema
 from schemas.fields import Array, Boolean, Integer, Name, Number, Object, String, about
 from schemas.responses import (
     OPTIONAL_METADATA,
-    EnvelopeSchema,
     Id,
     LinkSchema,
     ResponseSchema,
     SelfLinksSchema,
     Timestamp,
+    collection_of,
 )
 from schemas.sends import Body, Instant
 
@@ -491,18 +491,9 @@ class RotatedKeySchema(KeyWithTokenSchema):
     former_key = fields.Nested(FormerKeySchema)
 
 
-def _collection(name: str, schema: type[ResponseSchema]) -> type[EnvelopeSchema]:
-    """A page of items under that key."""
-    title = schema.__name__.removesuffix("Schema")
-    items = {name: fields.List(fields.Nested(schema)), "__doc__": "The items of a page."}
-    embedded = type(f"{title}CollectionEmbeddedSchema", (ResponseSchema,), items)
-    page = {"_embedded": fields.Nested(embedded), "__doc__": "A page of items."}
-    return type(f"{title}CollectionSchema", (EnvelopeSchema,), page)
-
-
-ManagedListCollectionSchema = _collection("lists", ManagedListSchema)
-ManagedMessageCollectionSchema = _collection("messages", ManagedMessageSchema)
-ManagedWebhookCollectionSchema = _collection("webhooks", ManagedWebhookSchema)
-ManagedDomainCollectionSchema = _collection("domains", ManagedDomainSchema)
-ManagedSenderCollectionSchema = _collection("senders", ManagedSenderSchema)
-ManagedKeyCollectionSchema = _collection("keys", ManagedKeySchema)
+ManagedListCollectionSchema = collection_of("lists", ManagedListSchema)
+ManagedMessageCollectionSchema = collection_of("messages", ManagedMessageSchema)
+ManagedWebhookCollectionSchema = collection_of("webhooks", ManagedWebhookSchema)
+ManagedDomainCollectionSchema = collection_of("domains", ManagedDomainSchema)
+ManagedSenderCollectionSchema = collection_of("senders", ManagedSenderSchema)
+ManagedKeyCollectionSchema = collection_of("keys", ManagedKeySchema)

@@ -11,12 +11,12 @@ from schemas.base import CodeSchema
 from schemas.fields import Email, Name, String
 from schemas.responses import (
     OPTIONAL_METADATA,
-    EnvelopeSchema,
     Id,
     LinkSchema,
     ResponseSchema,
     SelfLinksSchema,
     Timestamp,
+    collection_of,
 )
 from schemas.sends import Body
 
@@ -72,16 +72,7 @@ class MessageContentSchema(ResponseSchema):
     _embedded = fields.Nested(MessageContentEmbeddedSchema, metadata=OPTIONAL_METADATA)
 
 
-class MessageCollectionEmbeddedSchema(ResponseSchema):
-    """The items of a page of messages."""
-
-    messages = fields.List(fields.Nested(MessageSchema))
-
-
-class MessageCollectionSchema(EnvelopeSchema):
-    """A page of messages."""
-
-    _embedded = fields.Nested(MessageCollectionEmbeddedSchema)
+MessageCollectionSchema = collection_of("messages", MessageSchema)
 
 
 class NewMessageSchema(CodeSchema):

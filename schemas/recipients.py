@@ -9,13 +9,13 @@ from app.recipients.states import SHOWN_STATES
 from schemas.fields import about
 from schemas.responses import (
     OPTIONAL_METADATA,
-    EnvelopeSchema,
     Id,
     LinkSchema,
     ResponseSchema,
     SelfLinksSchema,
     Timestamp,
     Uuid,
+    collection_of,
 )
 
 STATES = tuple(state.value for state in SHOWN_STATES)
@@ -121,13 +121,4 @@ class RecipientTimelineSchema(RecipientReportSchema):
     _links = fields.Nested(RecipientTimelineLinksSchema)
 
 
-class RecipientCollectionEmbeddedSchema(ResponseSchema):
-    """The items of a page of recipients."""
-
-    recipients = fields.List(fields.Nested(RecipientReportSchema))
-
-
-class RecipientCollectionSchema(EnvelopeSchema):
-    """A page of recipients."""
-
-    _embedded = fields.Nested(RecipientCollectionEmbeddedSchema)
+RecipientCollectionSchema = collection_of("recipients", RecipientReportSchema, title="Recipient")

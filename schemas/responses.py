@@ -78,3 +78,13 @@ class EnvelopeSchema(ResponseSchema):
     limit = fields.Integer()
     size = fields.Integer()
     _links = fields.Nested(PageLinksSchema)
+
+
+def collection_of(key: str, schema: type[ResponseSchema], title: str | None = None) -> type[EnvelopeSchema]:
+    """The schema of a page with items of a schema under that key. The description names it after its items, or by the
+    title."""
+    name = f"{title or schema.__name__.removesuffix('Schema')}Collection"
+    items = {key: fields.List(fields.Nested(schema)), "__doc__": "The items of a page."}
+    embedded = type(f"{name}EmbeddedSchema", (ResponseSchema,), items)
+    page = {"_embedded": fields.Nested(embedded), "__doc__": "A page of items."}
+    return type(f"{name}Schema", (EnvelopeSchema,), page)

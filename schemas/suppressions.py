@@ -10,13 +10,13 @@ from schemas.contacts import EMAIL, MOBILE, ListFieldValue
 from schemas.fields import Array, Integer, Object, String
 from schemas.responses import (
     OPTIONAL_METADATA,
-    EnvelopeSchema,
     Id,
     LinkSchema,
     ResponseSchema,
     SelfLinksSchema,
     Timestamp,
     Uuid,
+    collection_of,
 )
 
 MAX_SUPPRESSIONS = 1000
@@ -60,13 +60,4 @@ class SuppressionSchema(ResponseSchema):
     _links = fields.Nested(SuppressionLinksSchema)
 
 
-class SuppressionCollectionEmbeddedSchema(ResponseSchema):
-    """The items of a page of suppressions."""
-
-    suppressions = fields.List(fields.Nested(SuppressionSchema))
-
-
-class SuppressionCollectionSchema(EnvelopeSchema):
-    """A page of suppressions."""
-
-    _embedded = fields.Nested(SuppressionCollectionEmbeddedSchema)
+SuppressionCollectionSchema = collection_of("suppressions", SuppressionSchema)
