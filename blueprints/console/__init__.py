@@ -1,55 +1,12 @@
 """`/console`: pages for people, rendered by the server (docs/console.md)."""
 
-from blueprints.console import (
-    accounts,
-    audit,
-    automations,
-    bulk_actions,
-    contacts,
-    content,
-    domains,
-    everything,
-    groups,
-    held_messages,
-    imports,
-    inbox,
-    keys,
-    lists,
-    messages,
-    overview,
-    people,
-    provider,
-    queues,
-    signing,
-    stored_messages,
-    suppressions,
-    webhooks,
-)
+import pkgutil
+from importlib import import_module
+
 from blueprints.console.blueprint import blp
 
-__all__ = [
-    "accounts",
-    "audit",
-    "automations",
-    "blp",
-    "bulk_actions",
-    "contacts",
-    "content",
-    "domains",
-    "everything",
-    "groups",
-    "held_messages",
-    "imports",
-    "inbox",
-    "keys",
-    "lists",
-    "messages",
-    "overview",
-    "people",
-    "provider",
-    "queues",
-    "signing",
-    "stored_messages",
-    "suppressions",
-    "webhooks",
-]
+__all__ = ["blp"]
+
+# Each module adds its pages to the blueprint.
+for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+    import_module(f"{__package__}.{name}")
