@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Any, Literal, Unpack
 
-from transactional_messaging.filters import Filter, PageQuery, pairs
+from transactional_messaging.filters import Filter, ItemQuery, PageQuery, pairs
 from transactional_messaging.pages import Collection, items_of
 from transactional_messaging.part import Part
 from transactional_messaging.resource import NestedList, OptionalTime, Property, Resource, Time
@@ -102,13 +102,6 @@ class RunQuery(PageQuery, total=False):
     end_time: Filter
 
 
-class One(TypedDict, total=False):
-    """Parameters of a single resource."""
-
-    fields: Iterable[str]
-    time_zone: str
-
-
 Filters = Mapping[str, Filter] | None
 
 
@@ -119,7 +112,7 @@ class Automations(Part):
         """The automations of the account."""
         return Collection(self._caller, "/automations", pairs(query, filters), items_of("automations", Automation))
 
-    def get(self, automation_id: int, **query: Unpack[One]) -> AutomationWithDefinition:
+    def get(self, automation_id: int, **query: Unpack[ItemQuery]) -> AutomationWithDefinition:
         """One automation."""
         return AutomationWithDefinition(self._caller.get(f"/automations/{automation_id}", pairs(query)))
 
@@ -128,7 +121,7 @@ class Automations(Part):
         path = f"/automations/{automation_id}/runs"
         return Collection(self._caller, path, pairs(query, filters), items_of("runs", Run))
 
-    def get_run(self, automation_id: int, run_id: int, **query: Unpack[One]) -> RunWithSteps:
+    def get_run(self, automation_id: int, run_id: int, **query: Unpack[ItemQuery]) -> RunWithSteps:
         """One run with the steps that it has passed."""
         return RunWithSteps(self._caller.get(f"/automations/{automation_id}/runs/{run_id}", pairs(query)))
 

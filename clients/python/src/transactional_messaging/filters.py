@@ -28,13 +28,18 @@ class Condition:
 Filter = Scalar | Condition
 
 
-class PageQuery(TypedDict, total=False):
-    """What all collections take: the size of a page, items to skip, properties to return, the zone of times."""
+class ItemQuery(TypedDict, total=False):
+    """What a single item takes: properties to return, the zone of times."""
+
+    fields: Iterable[str]
+    time_zone: str
+
+
+class PageQuery(ItemQuery, total=False):
+    """What all collections take: the size of a page, items to skip, and what a single item takes."""
 
     limit: int
     offset: int
-    fields: Iterable[str]
-    time_zone: str
 
 
 def is_not(value: Scalar) -> Condition:

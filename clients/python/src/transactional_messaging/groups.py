@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Unpack
 
-from transactional_messaging.filters import Filter, PageQuery, pairs
+from transactional_messaging.filters import Filter, ItemQuery, PageQuery, pairs
 from transactional_messaging.messages import MessageType
 from transactional_messaging.pages import Collection, items_of
 from transactional_messaging.part import Part
@@ -51,13 +51,6 @@ class GroupQuery(PageQuery, total=False):
     unsubscribed: Filter
 
 
-class OneGroup(TypedDict, total=False):
-    """Parameters of `groups.get`."""
-
-    fields: Iterable[str]
-    time_zone: str
-
-
 class Groups(Part):
     """`/v1/transactional-groups`"""
 
@@ -66,6 +59,6 @@ class Groups(Part):
         read = items_of("transactional-groups", Group)
         return Collection(self._caller, "/transactional-groups", pairs(query, filters), read)
 
-    def get(self, group_id: int, **query: Unpack[OneGroup]) -> Group:
+    def get(self, group_id: int, **query: Unpack[ItemQuery]) -> Group:
         """One group."""
         return Group(self._caller.get(f"/transactional-groups/{group_id}", pairs(query)))

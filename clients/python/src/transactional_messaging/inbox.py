@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Unpack
 
-from transactional_messaging.filters import Filter, PageQuery, above, pairs
+from transactional_messaging.filters import Filter, ItemQuery, PageQuery, above, pairs
 from transactional_messaging.messages import MessageType
 from transactional_messaging.pages import Collection, items_of
 from transactional_messaging.part import Part, wait_for
@@ -43,13 +43,6 @@ class InboxQuery(PageQuery, total=False):
     captured_time: Filter
 
 
-class OneCaptured(TypedDict, total=False):
-    """Parameters of `inbox.get`."""
-
-    fields: Iterable[str]
-    time_zone: str
-
-
 class Inbox(Part):
     """`/v1/inbox`"""
 
@@ -59,7 +52,7 @@ class Inbox(Part):
         """The captured messages, the newest first."""
         return Collection(self._caller, "/inbox", pairs(query, filters), items_of("messages", CapturedMessage))
 
-    def get(self, captured_id: int, **query: Unpack[OneCaptured]) -> CapturedMessageWithContent:
+    def get(self, captured_id: int, **query: Unpack[ItemQuery]) -> CapturedMessageWithContent:
         """One captured message with its content."""
         return CapturedMessageWithContent(self._caller.get(f"/inbox/{captured_id}", pairs(query)))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Literal, Unpack
 
 from transactional_messaging.contacts import Contact
-from transactional_messaging.filters import Filter, PageQuery, pairs
+from transactional_messaging.filters import Filter, ItemQuery, PageQuery, pairs
 from transactional_messaging.pages import Collection, items_of
 from transactional_messaging.part import Part
 from transactional_messaging.resource import Property, Resource, Time
@@ -37,11 +37,9 @@ class ListQuery(PageQuery, total=False):
     expand: Literal["contacts"]
 
 
-class OneList(TypedDict, total=False):
+class OneList(ItemQuery, total=False):
     """Parameters of `lists.get`."""
 
-    fields: Iterable[str]
-    time_zone: str
     expand: Literal["contacts"]
 
 

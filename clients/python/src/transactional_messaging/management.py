@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 from transactional_messaging.caller import Caller
-from transactional_messaging.filters import Filter, PageQuery, pairs
+from transactional_messaging.filters import Filter, ItemQuery, PageQuery, pairs
 from transactional_messaging.pages import Collection, items_of
 from transactional_messaging.part import Part
 from transactional_messaging.resource import Property, Resource, Time
@@ -27,13 +27,6 @@ class ManagedQuery(PageQuery, total=False):
     id: Filter
     name: Filter
     creation_time: Filter
-
-
-class ItemQuery(TypedDict, total=False):
-    """Parameters of a single item."""
-
-    fields: Iterable[str]
-    time_zone: str
 
 
 class Adjustables(Part):

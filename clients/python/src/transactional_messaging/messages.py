@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Literal, Unpack
 
-from transactional_messaging.filters import Filter, PageQuery, pairs
+from transactional_messaging.filters import Filter, ItemQuery, PageQuery, pairs
 from transactional_messaging.pages import Collection, items_of
 from transactional_messaging.part import Part
 from transactional_messaging.resource import OptionalTime, Property, Resource, Time, embedded
@@ -87,19 +87,15 @@ class SentContactQuery(PageQuery, total=False):
     open_type: Filter
 
 
-class OneMessage(TypedDict, total=False):
+class OneMessage(ItemQuery, total=False):
     """Parameters of `messages.get`."""
 
-    fields: Iterable[str]
-    time_zone: str
     expand: Literal["content"]
 
 
-class OneContent(TypedDict, total=False):
+class OneContent(ItemQuery, total=False):
     """Parameters of `messages.get_content`."""
 
-    fields: Iterable[str]
-    time_zone: str
     expand: Literal["message"]
 
 

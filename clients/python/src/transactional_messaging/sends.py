@@ -8,7 +8,7 @@ from typing import Any, Literal, Required, TypedDict, Unpack
 
 from transactional_messaging.attachments import AttachmentSource, attachment_json
 from transactional_messaging.dry_run import DryRun
-from transactional_messaging.filters import Filter, PageQuery, pairs
+from transactional_messaging.filters import Filter, ItemQuery, PageQuery, pairs
 from transactional_messaging.messages import MessageType
 from transactional_messaging.pages import Collection, items_of
 from transactional_messaging.part import Part, wait_for
@@ -95,11 +95,9 @@ class RecipientQuery(RecipientFilters, PageQuery, total=False):
     """Filters and parameters of `sends.list`."""
 
 
-class OneRecipient(TypedDict, total=False):
+class OneRecipient(ItemQuery, total=False):
     """Parameters of `sends.get`."""
 
-    fields: Iterable[str]
-    time_zone: str
     limit: int
     offset: int
 

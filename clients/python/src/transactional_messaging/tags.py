@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypedDict, Unpack
+from typing import Unpack
 from urllib.parse import quote
 
-from transactional_messaging.filters import pairs
+from transactional_messaging.filters import ItemQuery, pairs
 from transactional_messaging.groups import Counts
 from transactional_messaging.part import Part
 from transactional_messaging.resource import NestedList, Property
@@ -25,16 +24,9 @@ class Tag(Counts):
     days = NestedList(DayCounts)
 
 
-class OneTag(TypedDict, total=False):
-    """Parameters of `tags.get`."""
-
-    fields: Iterable[str]
-    time_zone: str
-
-
 class Tags(Part):
     """`/v1/tags`"""
 
-    def get(self, tag: str, **query: Unpack[OneTag]) -> Tag:
+    def get(self, tag: str, **query: Unpack[ItemQuery]) -> Tag:
         """The counts of a tag. Raises `NotFound` if nothing was counted of it in the last 30 days."""
         return Tag(self._caller.get(f"/tags/{quote(tag, safe='')}", pairs(query)))
