@@ -21,11 +21,11 @@ from app.cli.base import (
     Group,
     Row,
     Unavailable,
-    View,
     WrongValue,
     accounts_option,
     address_kind,
     columns,
+    combine_options,
     echo,
     limit_option,
     print_json,
@@ -51,18 +51,13 @@ from app.services import Services
 group = Group("audit", help="The audit log: what people and keys have done.")
 
 TABLE_COLUMNS = ("id", "time", "account", "action", "object_id", "object_name", "actor", "source", "via")
-
-
-def narrowing(command: View) -> View:
-    """The arguments and options that choose entries."""
-    for option in (
-        click.option(
-            "--after", type=click.IntRange(0), metavar="ID", help="Only entries after the entry with this id."
-        ),
-        click.option("--address", metavar="ADDRESS", help="Only actions on this email address or mobile number."),
-    ):
-        command = option(command)
-    return click.argument("filters", nargs=-1, metavar="[FILTER...]")(accounts_option(command))
+narrowing = combine_options(
+    click.argument("filters", nargs=-1, metavar="[FILTER...]"),
+    accounts_option,
+    click.option("--address", metavar="ADDRESS", help="Only actions on this email address or mobile number."),
+    click.option("--after", type=click.IntRange(0), metavar="ID", help="Only entries after the entry with this id."),
+)
+"""The arguments and options that choose entries."""
 
 
 def _query(filters: Sequence[str], after: int | None, address: str | None, *others: tuple[str, str]) -> Query:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import click
 import orjson
@@ -122,7 +122,6 @@ def need_installation_key(parts: Services, check: Callable[[Database, SecretKeys
         raise WrongValue(str(error)) from None
 
 
-View = TypeVar("View", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 Ownership = Literal["account", "all accounts", "installation"]
@@ -336,6 +335,17 @@ def by_name_or_id(model: type[Named]) -> NamedItem:
         return find_by_name_or_id(session, model, account_id, name_or_id, noun.lower())
 
     return NamedItem(click.argument("named", metavar=noun.upper()), find)
+
+
+def combine_options(*options: Decorator) -> Decorator:
+    """A decorator that adds all the options to a command, in this order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 account_option = click.option("--account", metavar="NAME|ID", help="The account. Optional if there is only one.")

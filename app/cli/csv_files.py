@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 import click
 
-from app.cli.base import View, WrongValue, print_done
+from app.cli.base import WrongValue, combine_options, print_done
 from app.cli.progress import progress
 from app.csv_files.reader import DELIMITERS, ENCODINGS, UTF_8, FileFormat, UnreadableFile, cell
 
@@ -35,20 +35,20 @@ class Delimiter(click.ParamType[str]):
         return sign
 
 
-def format_options(command: View) -> View:
-    """`--delimiter` and `--encoding`."""
-    encodings = click.Choice(ENCODINGS, case_sensitive=False)
-    named = click.option("--encoding", type=encodings, metavar="NAME", help="Such as utf-8-sig or windows-1252.")
-    delimited = click.option(
-        "--delimiter", type=Delimiter(), help="comma, semicolon, tab, pipe or any other character."
-    )
-    return delimited(named(command))
-
-
-def export_options(command: View) -> View:
-    """The file of an export, and its format."""
-    path = click.Path(dir_okay=False, writable=True, allow_dash=True)
-    return click.argument("file", type=path)(format_options(command))
+format_options = combine_options(
+    click.option("--delimiter", type=Delimiter(), help="comma, semicolon, tab, pipe or any other character."),
+    click.option(
+        "--encoding",
+        type=click.Choice(ENCODINGS, case_sensitive=False),
+        metavar="NAME",
+        help="Such as utf-8-sig or windows-1252.",
+    ),
+)
+"""`--delimiter` and `--encoding`."""
+export_options = combine_options(
+    click.argument("file", type=click.Path(dir_okay=False, writable=True, allow_dash=True)), format_options
+)
+"""The file of an export, and its format."""
 
 
 @contextmanager

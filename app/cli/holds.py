@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import all_accounts, find_account
 from app.bulk_actions.kinds import Release
 from app.bulk_actions.preview import VALID_FOR, Inspection, inspect_rows
-from app.cli.base import CommandResult, Decorator, Group, Row, accounts_option, echo, limit_option
+from app.cli.base import CommandResult, Group, Row, accounts_option, combine_options, echo, limit_option
 from app.cli.bulk_actions import left_out_lines
 from app.cli.progress import progress
 from app.clock import now
@@ -60,20 +60,14 @@ automation_option = click.option("--automation", metavar="NAME|ID", help="Only r
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only count.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
-
-def _options(*options: Decorator) -> Decorator:
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-narrowing_messages = _options(accounts_option, group_option, before_option, after_option, was_option, uuid_option)
-message_options = _options(narrowing_messages, dry_run_option, yes_option)
-run_options = _options(accounts_option, automation_option, before_option, after_option, dry_run_option, yes_option)
-event_options = _options(accounts_option, dry_run_option, yes_option)
+narrowing_messages = combine_options(
+    accounts_option, group_option, before_option, after_option, was_option, uuid_option
+)
+message_options = combine_options(narrowing_messages, dry_run_option, yes_option)
+run_options = combine_options(
+    accounts_option, automation_option, before_option, after_option, dry_run_option, yes_option
+)
+event_options = combine_options(accounts_option, dry_run_option, yes_option)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from app.cli.base import (
     WrongValue,
     by_name_or_id,
     columns,
+    combine_options,
     given_options,
     print_row,
     print_rows,
@@ -109,21 +110,16 @@ def restore(transaction: Transaction, message: Message, number: int) -> Row:
 
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-def attribute_options(command: Any) -> Any:
-    """The options of `create` and `update`."""
-    for option in (
-        click.option("--text", type=FILE, help="File with the text body."),
-        click.option("--html", type=FILE, help="File with the HTML body."),
-        click.option("--thumbnail-url", metavar="URL", help="URL of the thumbnail of the message."),
-        click.option("--reply-to", metavar="EMAIL", help="Where replies to the email go."),
-        click.option("--from-address", metavar="EMAIL|NUMBER", help="Address of the sender."),
-        click.option("--from-name", metavar="NAME", help="Name of the sender."),
-        click.option("--subject", help="Subject of the email."),
-    ):
-        command = option(command)
-    return command
+attribute_options = combine_options(
+    click.option("--subject", help="Subject of the email."),
+    click.option("--from-name", metavar="NAME", help="Name of the sender."),
+    click.option("--from-address", metavar="EMAIL|NUMBER", help="Address of the sender."),
+    click.option("--reply-to", metavar="EMAIL", help="Where replies to the email go."),
+    click.option("--thumbnail-url", metavar="URL", help="URL of the thumbnail of the message."),
+    click.option("--html", type=FILE, help="File with the HTML body."),
+    click.option("--text", type=FILE, help="File with the text body."),
+)
+"""The options of `create` and `update`."""
 
 
 def _attributes(html: Path | None, text: Path | None, **options: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from app.cli.base import (
     account_option,
     accounts_option,
     address_kind,
+    combine_options,
     echo,
     json_option,
     limit_option,
@@ -360,18 +361,15 @@ def cancel_(
 # `flask sends pause`, `resume` and `pauses` (docs/waiting.md#pauses).
 
 
-def subject_options(command: Any) -> Any:
-    """What is paused: the options of `pause` and `resume`."""
-    for option in (
-        click.option("--everywhere", is_flag=True, help="The domain for all accounts."),
-        click.option("--domain", metavar="DOMAIN", help="Only mail to addresses of this domain."),
-        click.option("--list", "list_", metavar="NAME|ID", help="Only messages to this list."),
-        click.option(
-            "--account", metavar="NAME|ID", help="Only messages of this account. Optional if there is only one account."
-        ),
-    ):
-        command = option(command)
-    return command
+subject_options = combine_options(
+    click.option(
+        "--account", metavar="NAME|ID", help="Only messages of this account. Optional if there is only one account."
+    ),
+    click.option("--list", "list_", metavar="NAME|ID", help="Only messages to this list."),
+    click.option("--domain", metavar="DOMAIN", help="Only mail to addresses of this domain."),
+    click.option("--everywhere", is_flag=True, help="The domain for all accounts."),
+)
+"""What is paused: the options of `pause` and `resume`."""
 
 
 def _subject(

@@ -8,7 +8,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import CommandResult, Group, NamedItem, Row, columns, given_options, wake_after
+from app.cli.base import CommandResult, Group, NamedItem, Row, columns, combine_options, given_options, wake_after
 from app.db.database import Transaction
 from app.db.models import Account, Route
 from app.errors import ServiceError
@@ -18,30 +18,25 @@ routes_group = Group("routes", help="Routes. A message takes the first route who
 ROUTE = NamedItem(click.argument("named", metavar="NAME"), find_route, "installation")
 TABLE_COLUMNS = ("name", "type", "position", "account", "sender_domain", "country_prefixes", "priority", "transports")
 ROW_COLUMNS = (*TABLE_COLUMNS, "creation_time", "last_modified_time")
-
-
-def attribute_options(command: Any) -> Any:
-    """The options of `create` and `update`."""
-    for option in (
-        click.option(
-            "--position",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Position of the route among the routes of its type.",
-        ),
-        click.option("--priority", metavar="high|normal", help="Only messages of this priority."),
-        click.option(
-            "--country-prefix",
-            "country_prefixes",
-            metavar="DIGITS",
-            multiple=True,
-            help="Only mobile numbers that begin with these digits, such as 61. Repeatable.",
-        ),
-        click.option("--sender-domain", metavar="DOMAIN", help="Only emails from this domain."),
-        click.option("--account", metavar="NAME|ID", help="Only messages of this account."),
-    ):
-        command = option(command)
-    return command
+attribute_options = combine_options(
+    click.option("--account", metavar="NAME|ID", help="Only messages of this account."),
+    click.option("--sender-domain", metavar="DOMAIN", help="Only emails from this domain."),
+    click.option(
+        "--country-prefix",
+        "country_prefixes",
+        metavar="DIGITS",
+        multiple=True,
+        help="Only mobile numbers that begin with these digits, such as 61. Repeatable.",
+    ),
+    click.option("--priority", metavar="high|normal", help="Only messages of this priority."),
+    click.option(
+        "--position",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Position of the route among the routes of its type.",
+    ),
+)
+"""The options of `create` and `update`."""
 
 
 def _row(session: Session, route: Route) -> Row:

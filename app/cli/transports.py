@@ -10,7 +10,18 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import CommandResult, Decorator, Group, NamedItem, Row, columns, given_options, print_row, wake_after
+from app.cli.base import (
+    CommandResult,
+    Decorator,
+    Group,
+    NamedItem,
+    Row,
+    columns,
+    combine_options,
+    given_options,
+    print_row,
+    wake_after,
+)
 from app.cli.transport_routes import routes_group
 from app.db.database import Transaction
 from app.db.models import RelayRefusal, Transport
@@ -54,38 +65,35 @@ def url_option(*, required: bool) -> Decorator:
     )
 
 
-def attribute_options(command: Any) -> Any:
-    """The options of `create` and `update`."""
-    for option in (
-        click.option("--enabled/--disabled", default=None, help="Whether messages are sent over this transport."),
-        click.option(
-            "--any-account/--listed-accounts",
-            default=None,
-            help="Whether sends of every account can name this transport.",
-        ),
-        click.option(
-            "--allow-account",
-            "accounts",
-            metavar="NAME|ID",
-            multiple=True,
-            help="Sends of this account can name this transport. Repeatable.",
-        ),
-        click.option(
-            "--rate",
-            "messages_per_second",
-            type=float,
-            metavar="N",
-            help="Messages per second over all workers (0: no limit).",
-        ),
-        click.option(
-            "--connections",
-            type=click.IntRange(0),
-            metavar="N",
-            help="Connections of all workers together (0: as many for each as SEND_CONNECTIONS says).",
-        ),
-    ):
-        command = option(command)
-    return command
+attribute_options = combine_options(
+    click.option(
+        "--connections",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Connections of all workers together (0: as many for each as SEND_CONNECTIONS says).",
+    ),
+    click.option(
+        "--rate",
+        "messages_per_second",
+        type=float,
+        metavar="N",
+        help="Messages per second over all workers (0: no limit).",
+    ),
+    click.option(
+        "--allow-account",
+        "accounts",
+        metavar="NAME|ID",
+        multiple=True,
+        help="Sends of this account can name this transport. Repeatable.",
+    ),
+    click.option(
+        "--any-account/--listed-accounts",
+        default=None,
+        help="Whether sends of every account can name this transport.",
+    ),
+    click.option("--enabled/--disabled", default=None, help="Whether messages are sent over this transport."),
+)
+"""The options of `create` and `update`."""
 
 
 def _attributes(url: str | None, **options: Any) -> dict[str, Any]:
