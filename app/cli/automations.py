@@ -31,6 +31,7 @@ from app.cli.base import (
     print_json,
     print_row,
     print_rows,
+    row_with_table,
     wake_after,
 )
 from app.cli.find_contacts import find_contact
@@ -126,16 +127,7 @@ def _find_run(session: Session, account_id: int, run_id: int) -> AutomationRun:
 RUN = NamedItem(click.argument("named", metavar="ID", type=int), _find_run)
 
 
-def _print_run(row: Row, as_json: bool) -> None:
-    if as_json:
-        print_json(row)
-        return
-    print_row({name: value for name, value in row.items() if name != "passed"}, as_json=False)
-    echo("")
-    print_rows(row["passed"], as_json=False)
-
-
-@run_group.reads("show", RUN, _print_run)
+@run_group.reads("show", RUN, row_with_table("passed", ""))
 def show_run(session: Session, run: AutomationRun) -> Row:
     """Show a run and the steps that it has completed."""
     passed = [_passed_step_row(step) for step in passed_steps(session, run.account_id, run.id)]

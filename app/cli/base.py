@@ -419,6 +419,20 @@ def columns(*names: str) -> Printer:
     return shows
 
 
+def row_with_table(key: str, heading: str) -> Printer:
+    """Prints a row of which people see the rows under this key as a table below it, after a heading; JSON has all."""
+
+    def shows(row: Any, as_json: bool) -> None:
+        if as_json:
+            print_json(row)
+            return
+        print_row({name: value for name, value in row.items() if name != key}, as_json)
+        echo(heading)
+        print_rows(row[key], as_json)
+
+    return shows
+
+
 def print_rows(rows: Sequence[Row], as_json: bool) -> None:
     """Prints rows with the same keys as JSON, or as an aligned table with the keys as its header."""
     if as_json:

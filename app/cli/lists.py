@@ -17,10 +17,8 @@ from app.cli.base import (
     WrongValue,
     accounts_option,
     by_name_or_id,
-    echo,
     given_options,
-    print_row,
-    print_rows,
+    row_with_table,
     rows_of_accounts,
 )
 from app.cli.find_contacts import list_named
@@ -105,13 +103,7 @@ def _full(session: Session, row: List) -> Row:
     return {**_row(row), "contacts": number_of_contacts(session, row.id), "fields": fields}
 
 
-def _print_full(row: Row, as_json: bool) -> None:
-    if as_json:
-        print_row(row, as_json)
-        return
-    print_row({key: value for key, value in row.items() if key != "fields"}, as_json)
-    echo("fields:")
-    print_rows(row["fields"], as_json)
+_print_full = row_with_table("fields", "fields:")
 
 
 @group.reads("list", "all accounts")

@@ -26,11 +26,9 @@ from app.cli.base import (
     accounts_option,
     address_kind,
     combine_options,
-    echo,
     json_option,
     limit_option,
-    print_row,
-    print_rows,
+    row_with_table,
     rows_of_accounts,
     wake_after,
 )
@@ -290,16 +288,7 @@ def list_(
     return rows_of_accounts(session, account, rows_of_account)
 
 
-def _print_recipient(row: Row, as_json: bool) -> None:
-    if as_json:
-        print_row(row, as_json)
-        return
-    print_row({name: value for name, value in row.items() if name != "timeline"}, as_json)
-    echo("timeline:")
-    print_rows(row["timeline"], as_json)
-
-
-@group.reads("show", "installation", _print_recipient)
+@group.reads("show", "installation", row_with_table("timeline", "timeline:"))
 @click.argument("uuid")
 @click.option(
     "--limit", type=click.IntRange(1), default=1000, show_default=True, help="Number of latest steps to show."
