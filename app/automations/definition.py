@@ -35,9 +35,9 @@ TRIGGERS: dict[Action, dict[AutomationKind, str]] = {
 }
 
 
-def trigger_names(action: Action) -> dict[AutomationKind, str]:
-    """The trigger name of the action for each kind of automation."""
-    return TRIGGERS[action]
+def trigger_names(action: str) -> dict[AutomationKind, str]:
+    """The trigger name of an action, as it is stored, for each kind of automation."""
+    return TRIGGERS["created" if action == "created" else "updated"]
 
 
 def fire_triggers(

@@ -28,6 +28,7 @@ from app.cli.base import (
     combine_options,
     echo,
     limit_option,
+    pairs_of,
     print_json,
     print_row,
 )
@@ -61,7 +62,7 @@ narrowing = combine_options(
 
 
 def _query(filters: Sequence[str], after: int | None, address: str | None, *others: tuple[str, str]) -> Query:
-    pairs = [*others, *((name, value) for name, _, value in (filter_text.partition("=") for filter_text in filters))]
+    pairs = [*others, *pairs_of(filters)]
     if after is not None:
         pairs.append(("id:in", f"{after}.."))
     if address is not None:

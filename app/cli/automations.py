@@ -152,9 +152,7 @@ def _row(session: Session, automation: Automation) -> Row:
         "name": automation.name,
         "kind": automation.kind,
         "list": session.scalars(select(List.name).where(List.id == automation.list_id)).first(),
-        "trigger": trigger_names("created" if automation.action == "created" else "updated")[
-            "standard" if automation.kind == "standard" else "advanced"
-        ],
+        "trigger": trigger_names(automation.action)["standard" if automation.kind == "standard" else "advanced"],
         "state": automation.state,
         "version": automation.version,
     }
@@ -316,7 +314,7 @@ def _report(counts: StepCounts) -> Row:
 
 
 def _firing(firing: TriggerFiring) -> Row:
-    triggers = trigger_names("created" if firing.action == "created" else "updated")
+    triggers = trigger_names(firing.action)
     return {
         "time": firing.time,
         "list_id": shown_id(firing.list_id),

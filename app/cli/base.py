@@ -381,6 +381,11 @@ def address_kind(text: str, *, besides: str = "") -> AddressKind:
     raise WrongValue(f"{text!r} is neither {besides}an email address nor a mobile number such as 61411111111")
 
 
+def pairs_of(filters: Sequence[str]) -> list[tuple[str, str]]:
+    """The parameters of filters as they are typed, such as `state=failed`."""
+    return [(name, value) for name, _, value in (filter_text.partition("=") for filter_text in filters)]
+
+
 def given_options(**attributes: Any) -> dict[str, Any]:
     """The attributes of the options that were given; an empty string clears an attribute, also one whose option may be
     repeated."""

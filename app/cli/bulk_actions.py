@@ -22,6 +22,7 @@ from app.cli.base import (
     Row,
     echo,
     limit_option,
+    pairs_of,
     print_done,
     print_result,
     print_row,
@@ -41,11 +42,6 @@ ROW_COLUMNS = (
     *("id", "action", "query", "state", "messages", "done", "left_out", "asked_by"),
     *("creation_time", "due_time", "end_time"),
 )
-
-
-def pairs_of(filters: Sequence[str]) -> list[tuple[str, str]]:
-    """The parameters of filters as they are typed, such as `state=failed`."""
-    return [(name, value) for name, _, value in (filter_text.partition("=") for filter_text in filters)]
 
 
 def ask_for_all(

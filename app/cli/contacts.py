@@ -21,6 +21,7 @@ from app.cli.base import (
     json_option,
     limit_option,
     list_option,
+    pairs_of,
     print_row,
     print_rows,
     rows_of_accounts,
@@ -145,10 +146,7 @@ def list_command(
     session: Session, *, filters: tuple[str, ...], list_: str | None, limit: int, account: str | None
 ) -> list[Row]:
     """Show contacts, newest first. Filters work as in the API, for example plan=gold score:in=5.."""
-    pairs = [
-        ("limit", str(limit)),
-        *((name, value) for name, _, value in (filter_text.partition("=") for filter_text in filters)),
-    ]
+    pairs = [("limit", str(limit)), *pairs_of(filters)]
     if list_ is not None:
         return _rows_of_list(session, list_named(session, find_account(session, account).id, list_), pairs)
     return rows_of_accounts(session, account, lambda owner: _rows_of_account(session, owner, pairs))

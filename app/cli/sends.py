@@ -28,11 +28,12 @@ from app.cli.base import (
     combine_options,
     json_option,
     limit_option,
+    pairs_of,
     row_with_table,
     rows_of_accounts,
     wake_after,
 )
-from app.cli.bulk_actions import ask_for_all, pairs_of, print_asked
+from app.cli.bulk_actions import ask_for_all, print_asked
 from app.cli.csv_files import export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
 from app.clock import timestamp
