@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from flask import Response, request
 
@@ -28,6 +29,7 @@ from app.console.queries import Pairs
 from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
+from app.http.console.navigation import HOME
 from app.http.console.notices import Done
 from app.http.console.pages import goes_to, link, page_after
 from app.http.console.searches import Search, account_of_request, choose_account, named_account_id
@@ -51,6 +53,11 @@ class BulkPreview:
     path: str
     search: str
     title: str
+
+    def add_views(self, path: str, *scopes: str) -> None:
+        """Adds the page, at the path, and the view that takes its form."""
+        blp.shows(path, *scopes)(partial(self.show))
+        blp.takes(self.path.removeprefix(HOME), *scopes)(partial(self.submit))
 
     def show(self) -> Response:
         """The page of the query of the request."""
@@ -117,30 +124,8 @@ SEARCH = Search(
     page_context=lambda _, search_page: {"is_live": any(item["end_time"] is None for item in search_page.items)},
 )
 blp.searches(SEARCH, "contact.view")
-
-
-@blp.shows("/bulk-actions/preview", *SENDING_SCOPES)
-def preview_retry() -> Response:
-    """How many messages the query finds that can be retried, and the first of them."""
-    return PREVIEW.show()
-
-
-@blp.takes("/bulk-actions", *SENDING_SCOPES)
-def ask_for_retry() -> Response:
-    """Asks for the action that was previewed."""
-    return PREVIEW.submit()
-
-
-@blp.shows("/cancellations", *SENDING_SCOPES)
-def preview_cancelling() -> Response:
-    """How many messages the query finds that can be cancelled, and the first of them."""
-    return CANCELLING_PREVIEW.show()
-
-
-@blp.takes("/cancellations", *SENDING_SCOPES)
-def ask_for_cancelling() -> Response:
-    """Asks for the action that was previewed."""
-    return CANCELLING_PREVIEW.submit()
+PREVIEW.add_views("/bulk-actions/preview", *SENDING_SCOPES)
+CANCELLING_PREVIEW.add_views("/cancellations", *SENDING_SCOPES)
 
 
 @blp.shows("/bulk-actions/<action_id>", "contact.view")

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Response
-
 from app.accounts.sessions import OPERATOR
 from app.bulk_actions.kinds import DROP_AS_FAILED, DROP_AS_SENT, RELEASE
 from app.console.bulk_actions import HELD_PATH
@@ -53,15 +51,4 @@ SEARCH = Search(
 )
 blp.searches(SEARCH, OPERATOR)
 PREVIEW = BulkPreview("held_messages_preview.html", KINDS, HELD_PATH, HELD_PATH, SEARCH.title)
-
-
-@blp.shows("/holds/preview", OPERATOR)
-def preview() -> Response:
-    """How many messages the query finds, and the newest of them, with what can become of them."""
-    return PREVIEW.show()
-
-
-@blp.takes("/holds", OPERATOR)
-def ask() -> Response:
-    """Asks for one of the actions that were previewed."""
-    return PREVIEW.submit()
+PREVIEW.add_views("/holds/preview", OPERATOR)

@@ -75,6 +75,7 @@ SEARCH = Search(
 )
 blp.searches(SEARCH, "contact.view")
 UNBLOCKING = BulkPreview("suppressions_unblock.html", {UNBLOCK.name: UNBLOCK}, f"{PATH}/unblock", PATH, SEARCH.title)
+UNBLOCKING.add_views("/suppressions/unblock", "contact.update")
 
 
 @blp.changes("/suppressions", "contact.update", refused=SEARCH.page)
@@ -142,18 +143,6 @@ def remove(transaction: Transaction, state: str, suppression_id: str) -> Done:
         link(PATH, [address_filter(suppression.address or "")], account_id),
         REMOVALS[state].done,
     )
-
-
-@blp.shows("/suppressions/unblock", "contact.update")
-def preview_unblocking() -> Response:
-    """How many blocked addresses the query finds, and the newest of them."""
-    return UNBLOCKING.show()
-
-
-@blp.takes("/suppressions/unblock", "contact.update")
-def unblock() -> Response:
-    """Asks for unblocking all that a search shows, as a bulk action."""
-    return UNBLOCKING.submit()
 
 
 def _redaction() -> Callable[[str | None], str | None]:
