@@ -23,7 +23,7 @@ from app.console.queries import address_filter, name_filter
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account, Automation
 from app.errors import ServiceError
-from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.guard import chosen_account_id, may
 from app.http.console.notices import Done
 from app.http.console.pages import link, page
 from app.http.console.questions import Question
@@ -56,19 +56,18 @@ blp.searches(SEARCH, "report.view")
 @blp.shows("/automations/<automation_id>", "report.view")
 def automation(error: ServiceError | None = None, *, automation_id: str) -> Response:
     """The steps of an automation with their counts, and its runs that match the query."""
-    scopes = signed_in().scopes
     with services().database.read() as session:
         automation = _automation(session, automation_id)
         return _runs(automation).page_within(
             session,
             session.get_one(Account, automation.account_id),
             error,
-            automation_page=read_automation(session, automation, whole_urls=MANAGE in scopes),
+            automation_page=read_automation(session, automation, whole_urls=may(MANAGE)),
             run_states=RUN_STATES,
             at=lambda path: link(path, [], automation.account_id),
-            may_pause="contact.update" in scopes,
-            sees_contacts=_sees_contacts(),
-            sees_lists="list.view" in scopes,
+            may_pause=may("contact.update"),
+            sees_contacts=may("contact.view"),
+            sees_lists=may("list.view"),
         )
 
 
@@ -125,10 +124,6 @@ def _path(automation: Automation) -> str:
     return link(path_of_automation(automation.id), [], automation.account_id)
 
 
-def _sees_contacts() -> bool:
-    return "contact.view" in signed_in().scopes
-
-
 def _runs(automation: Automation) -> Search:
     """The search of the runs of an automation."""
     path = path_of_automation(automation.id)
@@ -137,7 +132,7 @@ def _runs(automation: Automation) -> Search:
         title=automation.name,
         template="automation.html",
         text_filter=address_filter,
-        find=lambda search_request: search_runs(search_request, automation, sees_contacts=_sees_contacts()),
+        find=lambda search_request: search_runs(search_request, automation, sees_contacts=may("contact.view")),
         columns=tuple(RUN_FILTERS),
         row=lambda run: run.item,
         time="trigger_time",
@@ -151,7 +146,7 @@ def _runs(automation: Automation) -> Search:
 @blp.shows("/automations/<automation_id>/runs/<run_id>", "report.view")
 def run(automation_id: str, run_id: str) -> Response:
     """Where a run is, and the steps that it has passed."""
-    sees_contacts, may_manage = _sees_contacts(), MANAGE in signed_in().scopes
+    sees_contacts, may_manage = may("contact.view"), may(MANAGE)
     with services().database.read() as session:
         of = _automation(session, automation_id)
         run_page = read_run(session, of, path_id(run_id), now(), sees_contacts=sees_contacts, whole_urls=may_manage)
@@ -168,7 +163,7 @@ def run(automation_id: str, run_id: str) -> Response:
 
 def _before_cancelling(session: ReadSession, automation_id: str, run_id: str) -> Question:
     of = _automation(session, automation_id)
-    run_page = read_run(session, of, path_id(run_id), now(), sees_contacts=_sees_contacts(), whole_urls=True)
+    run_page = read_run(session, of, path_id(run_id), now(), sees_contacts=may("contact.view"), whole_urls=True)
     where = [f"It is at the step {run_page.row.step}."] if run_page.row.step else []
     facts = [*where, *run_page.why, "Its contact gets no more messages from it. This cannot be undone."]
     whose = f" for {run_page.address}" if run_page.address else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,7 +28,7 @@ from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import Pairs
 from app.db.database import Transaction
 from app.errors import ServiceError
-from app.http.console.guard import signed_in
+from app.http.console.guard import may, signed_in
 from app.http.console.navigation import HOME
 from app.http.console.notices import Done
 from app.http.console.pages import goes_to, link, page_after
@@ -95,7 +95,7 @@ class BulkPreview:
                 account=account,
                 preview=previewed,
                 filtered_by=filtered_by(session, account.id, pairs),
-                viewer=Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings)),
+                viewer=Viewer(may("contact.view"), Redaction.of(services().settings)),
                 kinds=[(ACTION_WORDS[name], previewed.of(kind)) for name, kind in self.kinds.items()]
                 if previewed
                 else [],
@@ -138,7 +138,7 @@ def action(error: ServiceError | None = None, *, action_id: str) -> Response:
             "bulk_action.html",
             action_page=action_page,
             renewed=RENEWAL_SECONDS,
-            may_cancel=_has_any(action_page.words.scopes),
+            may_cancel=may(*action_page.words.scopes),
             messages=link(action_page.words.path, query_of(action_page.row.query), action_page.account.id),
             filtered_by=filtered_by(session, action_page.account.id, query_of(action_page.row.query)),
             others=link(PATH, None, action_page.account.id),
@@ -150,10 +150,6 @@ def undo(transaction: Transaction, action_id: str) -> Done:
     """Cancels an action that waits, or stops one that runs, for who may ask for one of its kind."""
     bulk_action = cancel(transaction, signed_in().account_id, path_id(action_id))
     needed = ACTION_WORDS[bulk_action.action].scopes
-    if not _has_any(needed):
+    if not may(*needed):
         raise ServiceError("permission_denied", detail=f"This needs the scope {' or '.join(needed)}.")
     return Done(link(f"{PATH}/{bulk_action.id}", None, bulk_action.account_id), "The bulk action was cancelled.")
-
-
-def _has_any(scopes: Sequence[str]) -> bool:
-    return bool(set(scopes) & set(signed_in().scopes))

@@ -26,7 +26,7 @@ from app.contacts.read import get_contact
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.errors import ServiceError
-from app.http.console.guard import signed_in
+from app.http.console.guard import may
 from app.http.console.notices import Done
 from app.http.console.pages import link, page_after
 from app.http.console.questions import Question
@@ -76,7 +76,7 @@ def contact(
             messages=link(MESSAGES_PATH, [("contact_id", str(id_))], account.id),
             may_update=may_write(contact_list, "contact.update"),
             may_delete=may_write(contact_list, "contact.delete"),
-            may_forget=MANAGE in signed_in().scopes,
+            may_forget=may(MANAGE),
         )
 
 
@@ -145,7 +145,7 @@ def delete(transaction: Transaction, list_id: str, contact_id: str) -> Done:
 
 
 def _changes(transaction: Transaction, list_id: str) -> ContactChanges:
-    contact_list, allow_system = list_of_path(transaction, list_id), MANAGE in signed_in().scopes
+    contact_list, allow_system = list_of_path(transaction, list_id), may(MANAGE)
     return ContactChanges(ContactActs(transaction, services().settings.secret_key, contact_list, allow_system))
 
 

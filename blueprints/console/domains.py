@@ -14,7 +14,7 @@ from app.db.database import ReadSession, Transaction
 from app.db.lookup import find_with_id
 from app.db.models import Domain, List
 from app.errors import ServiceError
-from app.http.console.guard import signed_in
+from app.http.console.guard import may, signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page_after
 from app.http.console.questions import Question
@@ -50,7 +50,7 @@ def domains(error: ServiceError | None = None, **_parts: str) -> Response:
         "form": request.form,
         "of": PATH,
     }
-    return page_after(error, "domains.html", account=account, may_manage=_may_manage(), **template_values)
+    return page_after(error, "domains.html", account=account, may_manage=may(MANAGE), **template_values)
 
 
 @blp.changes("/domains", MANAGE, refused=domains)
@@ -87,7 +87,7 @@ def domain(error: ServiceError | None = None, *, domain_id: str) -> Response:
     live = {"is_checked": is_checked, "renewed": RENEWAL_SECONDS}
     of = link(PATH, [], row.account_id)
     return page_after(
-        error, "domain.html", domain_entry=domain_entry, of=of, hosts=hosts, may_manage=_may_manage(), **live
+        error, "domain.html", domain_entry=domain_entry, of=of, hosts=hosts, may_manage=may(MANAGE), **live
     )
 
 
@@ -149,10 +149,6 @@ def _find(session: ReadSession | Transaction, domain_id: str) -> Domain:
 
 def _path(row: Domain) -> str:
     return link(f"{PATH}/{row.id}", [], row.account_id)
-
-
-def _may_manage() -> bool:
-    return MANAGE in signed_in().scopes
 
 
 # The senders of text messages stand on the page of the domains (docs/console-contents.md#domains-and-senders).

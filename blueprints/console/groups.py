@@ -22,7 +22,7 @@ from app.db.database import ReadSession
 from app.db.models import Group
 from app.errors import ServiceError
 from app.groups.read import COUNTERS, FILTERS, GROUPS, page_groups
-from app.http.console.guard import signed_in
+from app.http.console.guard import may, signed_in
 from app.http.console.pages import link, page_after
 from app.http.console.searches import Search, day_file
 from app.http.context import services
@@ -62,7 +62,7 @@ def group(group_id: str) -> Response:
         beside_id=beside_id,
         groups=groups,
         latest=LATEST_MESSAGES,
-        sees_links="contact.view" in signed_in().scopes,
+        sees_links=may("contact.view"),
         messages=link("/console/messages", [("group_id", str(report.group["id"]))], report.account_id),
         csv=f"{path_of_group(report.group['id'])}/day.csv",
     )

@@ -24,7 +24,7 @@ from app.console.inbox import (
 from app.console.queries import SearchPage, SearchRequest
 from app.db.database import ReadSession
 from app.db.models import Account, Recipient
-from app.http.console.guard import signed_in
+from app.http.console.guard import may, signed_in
 from app.http.console.pages import goes_to, link
 from app.http.console.searches import Search, export_recorder
 from app.http.context import services
@@ -103,7 +103,7 @@ add_opened_parts("/inbox/<captured_id>", _message)
 def _find_in_folders(search_request: SearchRequest) -> SearchPage:
     """The account's messages that match, each with whether it is in a folder."""
     settings = services().settings
-    search_page = messages.search(search_request, Viewer("contact.view" in signed_in().scopes, Redaction.of(settings)))
+    search_page = messages.search(search_request, Viewer(may("contact.view"), Redaction.of(settings)))
     folders = folders_of_transports(search_request.session, settings)
     paths = (find_file(folders, item["type"], item["uuid"]) for item in search_page.items)
     items = [{**item, "in_folder": path is not None} for item, path in zip(search_page.items, paths, strict=True)]

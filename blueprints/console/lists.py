@@ -30,7 +30,7 @@ from app.contacts.counts import check_size, number_of_contacts
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account, List
 from app.errors import ServiceError
-from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.guard import chosen_account_id, may
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link
 from app.http.console.questions import CONFIRMATION, Question
@@ -49,7 +49,7 @@ SEARCH = Search(
     find=search,
     columns=("id", "name", "contacts", "creation_time", "last_modified_time"),
     context=lambda: {
-        "may_manage": MANAGE in signed_in().scopes,
+        "may_manage": may(MANAGE),
         "first_fields": FIRST_FIELDS,
         "inputs": {attribute.key: attribute for attribute in INPUTS},
     },
@@ -143,8 +143,7 @@ def list_of_path(session: ReadSession | Transaction, list_id: str) -> ListSpec:
 def may_write(contact_list: ListSpec, scope: str) -> bool:
     """Whether the session may do so to contacts of the list: those of a system list are for the command line, and for
     whom a link of it has signed in."""
-    scopes = signed_in().scopes
-    return scope in scopes and (not contact_list.system or MANAGE in scopes)
+    return may(scope) and (not contact_list.system or may(MANAGE))
 
 
 def contacts_search(contact_list: ListSpec) -> Search:
@@ -188,7 +187,7 @@ def list_page(list_id: str, error: ServiceError | None = None, sent: str = "") -
             "most_rows": MAX_ROWS,
             "of": path_of_list(contact_list),
             "at": lambda path: link(path, [], contact_list.account_id),
-            "may_manage": MANAGE in signed_in().scopes,
+            "may_manage": may(MANAGE),
             "may_create": may_write(contact_list, "contact.create"),
         }
         return contacts_search(contact_list).page_within(session, account, error, **template_values)

@@ -42,7 +42,7 @@ from app.console.suppressions import REMOVALS
 from app.db.database import ReadSession, Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
-from app.http.console.guard import signed_in
+from app.http.console.guard import may, signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import link, page_after, time
 from app.http.console.questions import Question
@@ -64,7 +64,7 @@ COLUMNS = (
 
 
 def _viewer() -> Viewer:
-    return Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings))
+    return Viewer(may("contact.view"), Redaction.of(services().settings))
 
 
 def _context(viewer: Viewer) -> Mapping[str, Any]:
@@ -72,14 +72,14 @@ def _context(viewer: Viewer) -> Mapping[str, Any]:
     return {
         "states": states,
         "sees_contacts": viewer.sees_contacts,
-        "sees_stored": "message.view" in signed_in().scopes,
+        "sees_stored": may("message.view"),
         "searched": MAX_SEARCHED,
     }
 
 
 def _page_context(search_request: SearchRequest, search_page: SearchPage) -> Mapping[str, Any]:
     """What the page shows of a search beside its messages."""
-    pairs, may_send = without_cursor(search_request.pairs), {*SENDING_SCOPES} & set(signed_in().scopes)
+    pairs, may_send = without_cursor(search_request.pairs), may(*SENDING_SCOPES)
     account = search_request.account
     return {
         "is_live": is_live(search_page) and pairs == search_request.pairs,
@@ -135,7 +135,7 @@ def message(error: ServiceError | None = None, *, uuid: str) -> Response:
         message_page = read_message(session, services(), message_of(session, who, uuid))
         recipient, state = message_page.recipient, message_page.explained.state
         deliveries = step_deliveries(session, recipient, message_page.steps) if viewer.sees_contacts else {}
-        may_act = viewer.sees_contacts and "contact.update" in who.scopes
+        may_act = viewer.sees_contacts and may("contact.update")
         return page_after(
             error,
             "message.html",

@@ -7,7 +7,7 @@ from flask import Response
 from app.clock import now
 from app.console.overview import account_overview, day, installation
 from app.db.models import Account
-from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.guard import chosen_account_id, may
 from app.http.console.pages import page
 from app.http.console.searches import day_file
 from app.http.context import extension, services
@@ -36,7 +36,7 @@ def hours() -> Response:
 def _account_page(account_id: int) -> Response:
     with services().database.read() as session:
         account = existing(session.get(Account, account_id), "account", account_id)
-        overview_page = account_overview(session, account, now(), in_full="contact.view" in signed_in().scopes)
+        overview_page = account_overview(session, account, now(), in_full=may("contact.view"))
     csv = f"/console/day.csv?account={account.id}"
     return page("overview_account.html", account=account, overview=overview_page, csv=csv)
 

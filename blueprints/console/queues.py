@@ -32,7 +32,7 @@ from app.console.queues import (
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account, List
 from app.errors import ServiceError
-from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.guard import chosen_account_id, may, signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page_after
 from app.http.console.questions import Question
@@ -139,7 +139,7 @@ def _account_page(account_id: int, error: ServiceError | None, form: PauseForm) 
             pauses=list_pauses(session, account.id),
             lists=newest(session, List, account.id),
             everywhere=pauses_everywhere(session) if account.test_of is None else [],
-            may_pause=MANAGE in signed_in().scopes and account.test_of is None,
+            may_pause=may(MANAGE) and account.test_of is None,
             form=form,
             kinds=KINDS,
             turn=turn_of(session, account, begin, moment),

@@ -27,7 +27,7 @@ from app.content.limits import MAX_BODY_BYTES
 from app.db.database import ReadSession, Transaction
 from app.db.models import List, Message
 from app.errors import FieldError, ServiceError
-from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.guard import chosen_account_id, may
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page, page_after, texts_of
 from app.http.console.parts import framed_html, framed_text, framing
@@ -58,7 +58,7 @@ SEARCH = Search(
         *("id", "name", "type", "subject", "from_name", "from_address", "reply_to", "thumbnail_url"),
         *("creation_time", "last_modified_time"),
     ),
-    context=lambda: {"may_manage": MANAGE in signed_in().scopes, "types": [*ATTRIBUTES], "of": PATH},
+    context=lambda: {"may_manage": may(MANAGE), "types": [*ATTRIBUTES], "of": PATH},
 )
 blp.searches(SEARCH, "message.view")
 
@@ -91,7 +91,7 @@ def version(error: ServiceError | None = None, *, message_id: str, version_numbe
     with services().database.read() as session:
         message = message_of_path(session, message_id)
         comparison = compare_version(session, message, path_id(version_number), path_id(against) if against else None)
-    may_manage = MANAGE in signed_in().scopes
+    may_manage = may(MANAGE)
     template_values = {"shown_id": shown_id(message.id), "may_manage": may_manage, "of": _page_path(message)}
     return page_after(error, "message_version.html", message=message, comparison=comparison, **template_values)
 
@@ -227,8 +227,7 @@ def _message_page(
     message: Message, form: Mapping[str, str], reader: Reader, error: ServiceError | None = None
 ) -> Response:
     """The page, with what the message of the form looks like, and the errors of what was to be done at their fields."""
-    who = signed_in()
-    may_send = "send.email" in who.scopes
+    may_send = may("send.email")
     preview, faults = None, list[FieldError]()
     if may_send:
         try:
@@ -251,10 +250,10 @@ def _message_page(
         faults=[fault.developer_message for fault in faults],
         errors=texts_by_field,
         refused=other_texts,
-        may_manage=MANAGE in who.scopes,
-        is_unsaved=MANAGE in who.scopes and any((getattr(message, name) or "") != form[name] for name in form),
+        may_manage=may(MANAGE),
+        is_unsaved=may(MANAGE) and any((getattr(message, name) or "") != form[name] for name in form),
         may_send=may_send,
-        sees_versions=VERSIONS in who.scopes,
+        sees_versions=may(VERSIONS),
         longest_values=LONGEST_VALUES,
         message_path=_page_path(message),
         of=link(PATH, [], message.account_id),

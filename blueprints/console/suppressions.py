@@ -29,7 +29,7 @@ from app.console.uploads import MAX_ROWS
 from app.db.database import ReadSession, Transaction
 from app.db.models import List
 from app.errors import ServiceError
-from app.http.console.guard import signed_in
+from app.http.console.guard import may, signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page
 from app.http.console.questions import Question
@@ -55,9 +55,11 @@ def _row(suppression: Suppression) -> Mapping[str, Any] | None:
 def _page_context(search_request: SearchRequest, _search_page: SearchPage) -> Mapping[str, Any]:
     pairs = without_cursor(search_request.pairs)
     unblocks = (
-        link(f"{PATH}/unblock", pairs) if _may_change() and offers_unblocking(search_request.account, pairs) else None
+        link(f"{PATH}/unblock", pairs)
+        if may("contact.update") and offers_unblocking(search_request.account, pairs)
+        else None
     )
-    lists = newest(search_request.session, List, search_request.account_id) if _may_change() else ()
+    lists = newest(search_request.session, List, search_request.account_id) if may("contact.update") else ()
     return {"redact": _redaction(), "unblocks": unblocks, "lists": lists}
 
 
@@ -69,7 +71,7 @@ SEARCH = Search(
     find=search,
     columns=("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply", "uuid"),
     row=_row,
-    context=lambda: {"states": STATES, "may_change": _may_change(), "most_rows": MAX_ROWS},
+    context=lambda: {"states": STATES, "may_change": may("contact.update"), "most_rows": MAX_ROWS},
     page_context=_page_context,
     record_file=export_recorder("suppression.exported", "suppressions"),
 )
@@ -102,7 +104,7 @@ def suppression(state: str, suppression_id: str) -> Response:
         causes=address_causes,
         redact=_redaction(),
         messages=messages,
-        may_change=_may_change(),
+        may_change=may("contact.update"),
     )
 
 
@@ -148,10 +150,6 @@ def remove(transaction: Transaction, state: str, suppression_id: str) -> Done:
 def _redaction() -> Callable[[str | None], str | None]:
     """A reply as the signed-in person may read it."""
     return (lambda text: text) if signed_in().is_operator else Viewer(True, Redaction.of(services().settings)).redacted
-
-
-def _may_change() -> bool:
-    return "contact.update" in signed_in().scopes
 
 
 def refused(error: ServiceError) -> Response:

@@ -44,7 +44,7 @@ from app.events.webhooks import (
     rotate_secret,
     well_formed_url,
 )
-from app.http.console.guard import signed_in
+from app.http.console.guard import may, signed_in
 from app.http.console.notices import Done
 from app.http.console.pages import form_texts, link, page, page_after
 from app.http.console.questions import Question
@@ -69,7 +69,7 @@ def webhooks(error: ServiceError | None = None, **_parts: str) -> Response:
         account = account_of_request(session)
         states = webhook_states(session, account.id)
         choice = _choice(session, account.id)
-    template_values = {"may_manage": _may_manage(), "form": request.form, **choice}
+    template_values = {"may_manage": may(MANAGE), "form": request.form, **choice}
     links = {"action": link(PATH), "csv": link(f"{PATH}.csv")}
     return page_after(error, "webhooks.html", account=account, items=states, **template_values, **links)
 
@@ -107,7 +107,7 @@ def webhook(error: ServiceError | None = None, *, webhook_id: str) -> Response:
         "newest": link(state.path) if pairs else None,
         "csv": link(f"{state.path}/deliveries.csv"),
     }
-    template_values = {"may_manage": _may_manage(), "renewed": RENEWAL_SECONDS, **choice}
+    template_values = {"may_manage": may(MANAGE), "renewed": RENEWAL_SECONDS, **choice}
     return page_after(error, "webhook.html", webhook_page=webhook_page, webhook_state=state, **template_values, **links)
 
 
@@ -192,10 +192,6 @@ def delete(transaction: Transaction, webhook_id: str) -> Done:
     return Done(link(PATH, [], account_id), "The webhook was deleted.")
 
 
-def _may_manage() -> bool:
-    return MANAGE in signed_in().scopes
-
-
 def _webhook(session: ReadSession | Transaction, webhook_id: str) -> Webhook:
     return webhook_state(session, signed_in().account_id, path_id(webhook_id)).webhook
 
@@ -206,7 +202,7 @@ def _path(webhook_id: str) -> str:
 
 def _choice(session: ReadSession, account_id: int, chosen_lists: Sequence[Offer] = ()) -> Mapping[str, Any]:
     """What the form of a choice offers."""
-    lists = offered_lists(session, account_id, chosen_lists) if _may_manage() else ()
+    lists = offered_lists(session, account_id, chosen_lists) if may(MANAGE) else ()
     return {"event_names": EVENT_NAMES, "lists": lists, "most_offered": MAX_OFFERED}
 
 
@@ -227,7 +223,7 @@ def delivery(error: ServiceError | None = None, *, webhook_id: str, delivery_id:
     with services().database.read() as session:
         state, attempt = _delivery(session, webhook_id, delivery_id)
         issuer = services().settings.public_url
-        delivery_page = read_delivery(session, issuer, state.webhook, attempt, whole_urls=_may_manage())
+        delivery_page = read_delivery(session, issuer, state.webhook, attempt, whole_urls=may(MANAGE))
     return page_after(
         error,
         "delivery.html",
@@ -235,7 +231,7 @@ def delivery(error: ServiceError | None = None, *, webhook_id: str, delivery_id:
         delivery_page=delivery_page,
         events=[orjson.dumps(event, option=orjson.OPT_INDENT_2).decode() for event in delivery_page.events],
         of=state.path,
-        may_manage=_may_manage(),
+        may_manage=may(MANAGE),
     )
 
 

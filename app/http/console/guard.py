@@ -179,6 +179,11 @@ def signed_in() -> BrowserSession:
     return cast("BrowserSession", g.signed_in)
 
 
+def may(*scopes: str) -> bool:
+    """Whether whoever has sent this request has one of the scopes."""
+    return bool({*scopes} & {*signed_in().scopes})
+
+
 def chosen_account_id() -> int | None:
     """The account that the page shows: that of the session; for who sees all accounts the one whose id the
     parameter `account` has, or None for all. Raises `not_found` for what cannot be an id."""
