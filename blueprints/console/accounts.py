@@ -25,7 +25,7 @@ from app.db.database import Transaction
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.notices import Done
-from app.http.console.pages import form_texts, goes_to, link, page_after
+from app.http.console.pages import errors_at, form_texts, goes_to, link, page_after
 from app.http.console.searches import csv_file
 from app.http.context import services
 from app.http.paths import path_id
@@ -83,11 +83,8 @@ def account(error: ServiceError | None = None, *, account_id: str) -> Response:
         account_row = shown_account(session, path_id(account_id))
     if account_row.account.test_of is not None:
         return goes_to(path_of(account_row.account.test_of))
-    named, places = shlex.quote(account_row.account.name), {*SETTINGS} - SWITCHES
-    faults = [
-        ((field_error.field or "").partition(".")[0], field_error.developer_message)
-        for field_error in (error.errors if error else ())
-    ]
+    named = shlex.quote(account_row.account.name)
+    errors, refused = errors_at(error, {*SETTINGS} - SWITCHES)
     return page_after(
         error,
         "account.html",
@@ -100,8 +97,8 @@ def account(error: ServiceError | None = None, *, account_id: str) -> Response:
         of=PATH,
         deleting=f"accounts delete {named}",
         emptying=f"test-account delete --account {named}",
-        errors={name: text for name, text in faults if name in places},
-        refused=[text for name, text in faults if name not in places],
+        errors=errors,
+        refused=refused,
     )
 
 

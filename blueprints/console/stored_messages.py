@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from flask import Response, request
 
@@ -29,7 +29,7 @@ from app.db.models import List, Message
 from app.errors import FieldError, ServiceError
 from app.http.console.guard import chosen_account_id, may
 from app.http.console.notices import Done
-from app.http.console.pages import form_texts, link, page, page_after, texts_of
+from app.http.console.pages import errors_at, form_texts, link, page, page_after, texts_of
 from app.http.console.parts import framed_html, framed_text, framing
 from app.http.console.questions import Question
 from app.http.console.searches import Search, account_of_request
@@ -212,17 +212,6 @@ def _preview(message: Message, form: Mapping[str, str], reader: Reader) -> Previ
     return preview_message(services(), message, _attributes(form), reader, load=load_send, request_id=request_id())
 
 
-def _error_texts(error: ServiceError | None, fields: Collection[str]) -> tuple[dict[str, str], list[str]]:
-    """Field -> the text of its error, and the texts of the errors that belong to none of the fields of the page."""
-    texts_by_field, other_texts = {}, []
-    for field_error in [] if error is None else error.errors:
-        if field_error.collection is None and field_error.field:
-            texts_by_field[field_error.field] = field_error.developer_message
-        if field_error.collection is not None or field_error.field not in fields:
-            other_texts.append(field_error.developer_message)
-    return texts_by_field, other_texts
-
-
 def _message_page(
     message: Message, form: Mapping[str, str], reader: Reader, error: ServiceError | None = None
 ) -> Response:
@@ -236,7 +225,7 @@ def _message_page(
             faults = fault.errors
     with services().database.read() as session:
         lists = newest(session, List, message.account_id) if may_send else ()
-    texts_by_field, other_texts = _error_texts(error, {*form, *Reader.__slots__})
+    errors, refused = errors_at(error, {*form, *Reader.__slots__})
     answer = page_after(
         error,
         "stored_message.html",
@@ -248,8 +237,8 @@ def _message_page(
         meaning_of=meaning_of,
         is_sent=preview is not None and preview.forecast.outcome == ForecastOutcome.SEND,
         faults=[fault.developer_message for fault in faults],
-        errors=texts_by_field,
-        refused=other_texts,
+        errors=errors,
+        refused=refused,
         may_manage=may(MANAGE),
         is_unsaved=may(MANAGE) and any((getattr(message, name) or "") != form[name] for name in form),
         may_send=may_send,

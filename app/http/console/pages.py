@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -252,6 +252,19 @@ def page_after(error: ServiceError | None, template: str, **values: Any) -> Resp
 def texts_of(error: ServiceError | None) -> Sequence[str]:
     """What a refusal says, if there is one."""
     return [] if error is None else [field_error.developer_message for field_error in error.errors]
+
+
+def errors_at(error: ServiceError | None, fields: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """Field -> the text of its error, and the texts of the errors that belong to none of these fields of a page. An
+    error within a field, such as `allowed_networks.0`, is at the field."""
+    texts_by_field, other_texts = dict[str, str](), list[str]()
+    for field_error in error.errors if error else ():
+        name = (field_error.field or "").partition(".")[0]
+        if field_error.collection is None and name in fields:
+            texts_by_field[name] = field_error.developer_message
+        else:
+            other_texts.append(field_error.developer_message)
+    return texts_by_field, other_texts
 
 
 def status_of(error: ServiceError | None) -> int:
