@@ -26,8 +26,8 @@ from app.db.database import Transaction
 from app.db.models import Account, Message
 from app.ids import shown_id
 from app.messages.define import create_message, update_message
-from app.messages.difference import BODY_FIELDS, differences, unified
-from app.messages.history import VersionLine, contents, find_version, restore_version, version_before, versions_of
+from app.messages.difference import BODY_FIELDS, unified
+from app.messages.history import VersionLine, compare_version, contents, find_version, restore_version, versions_of
 
 group = Group("messages", help="Stored messages: content that sends can refer to.")
 MESSAGE = by_name_or_id(Message)
@@ -88,14 +88,11 @@ def _line(version: VersionLine) -> Row:
 @click.option("--against", type=click.IntRange(1), help="The version to compare with. Default: the previous version.")
 def difference(session: Session, message: Message, number: int | None, against: int | None) -> CommandResult:
     """Show what a version changed, as a unified diff of each field. Default: the newest version."""
-    lines = versions_of(session, message)
-    newer = find_version(lines, number or lines[0].number).number
-    older = version_before(lines, newer) if against is None else find_version(lines, against).number
-    said = contents(session, message, lines, [number for number in (newer, older) if number is not None])
-    field_differences = differences(dict.fromkeys(said[newer]) if older is None else said[older], said[newer])
+    comparison = compare_version(session, message, number, against)
+    newer, older = comparison.version.number, comparison.against
     names = "nothing" if older is None else f"version {older}", f"version {newer}"
-    changed = [{"field": field.field, "before": field.before, "after": field.after} for field in field_differences]
-    printed = [line for field in field_differences for line in unified(field, *names)]
+    changed = [{"field": field.field, "before": field.before, "after": field.after} for field in comparison.differences]
+    printed = [line for field in comparison.differences for line in unified(field, *names)]
     return CommandResult(
         "\n".join(printed) or "no difference", {"version": newer, "against": older, "changed": changed}
     )

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,6 @@ from app.db.models import List, Message
 from app.db.public_ids import has_id
 from app.errors import ServiceError
 from app.ids import existing, shown_id
-from app.messages.difference import FieldDifference, differences
-from app.messages.history import VersionLine, contents, find_version, version_before, versions_of
 from app.names import LONGEST_NAME
 from app.sends.accept.accept import LoadDraft, SendRequest, accept
 from app.sends.accept.content import effective_content, find_saved_message
@@ -41,7 +39,8 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 """Type -> the attributes that are written."""
 LONGEST_VALUES = 100_000
 """Characters of the JSON object with values."""
-"""Lists whose names a form offers, the newest."""
+MAX_LINES = 2000
+"""Lines of each body that the page of a version shows."""
 CONTENT_FIELDS = ("subject", "from_name", "from_address", "reply_to", "body_html", "body_text")
 
 
@@ -154,37 +153,3 @@ def values_of(text: str) -> dict[str, Any]:
 def _refuse(constant: str) -> Any:
     """Refuses `NaN` and `Infinity`, which Python would read."""
     raise ValueError(f"{constant} is not a JSON value")
-
-
-# The versions of a stored message, and what differs between two (docs/console-contents.md#stored-messages).
-
-MAX_LINES = 2000
-"""Lines of each body that a page shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class VersionComparison:
-    """A version with what differs from another one, or from nothing. `versions` are all, the newest first."""
-
-    version: VersionLine
-    against: int | None
-    versions: Sequence[VersionLine]
-    differences: Sequence[FieldDifference]
-    content: Mapping[str, str | None]
-
-    @property
-    def is_newest(self) -> bool:
-        """Whether the version is what the message says."""
-        return self.version is self.versions[0]
-
-
-def compare_version(session: Session, message: Message, number: int, against: int | None) -> VersionComparison:
-    """Compares the version with another one: the one before by default. Raises `not_found`."""
-    lines = versions_of(session, message)
-    version = find_version(lines, number)
-    other = version_before(lines, number) if against is None else find_version(lines, against).number
-    said = contents(
-        session, message, lines, [version_number for version_number in (number, other) if version_number is not None]
-    )
-    before = dict.fromkeys(said[number]) if other is None else said[other]
-    return VersionComparison(version, other, lines, differences(before, said[number], MAX_LINES), said[number])

@@ -1,4 +1,4 @@
-"""Reading versions of stored messages, and writing one back (docs/contacts.md#versions).
+"""Reading versions of stored messages, comparing two, and writing one back (docs/contacts.md#versions).
 
 The newest version is always what the message says. If no version has that yet, it is made of the message; it becomes a
 row at the next change, with the same number.
@@ -20,6 +20,7 @@ from app.db.models import Message, MessageVersion
 from app.errors import ServiceError
 from app.ids import existing
 from app.messages.define import update_message
+from app.messages.difference import NO_LINE_LIMIT, FieldDifference, differences
 from app.messages.versions import FIELDS, content_of, is_unversioned
 
 VERSION_LINE_COLUMNS = (
@@ -85,6 +86,36 @@ def contents(
     for number in numbers:
         existing(contents_by_number.get(number), "version", number)
     return contents_by_number
+
+
+@dataclass(frozen=True, slots=True)
+class VersionComparison:
+    """A version with what differs from another one, or from nothing. `versions` are all, the newest first."""
+
+    version: VersionLine
+    against: int | None
+    versions: Sequence[VersionLine]
+    differences: Sequence[FieldDifference]
+    content: Mapping[str, str | None]
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the version is what the message says."""
+        return self.version is self.versions[0]
+
+
+def compare_version(
+    session: Session, message: Message, number: int | None, against: int | None, most: int = NO_LINE_LIMIT
+) -> VersionComparison:
+    """Compares a version, the newest for None, with another one, the one before for None. Of each field that differs
+    there are the first `most` lines. Raises `not_found`."""
+    lines = versions_of(session, message)
+    version = lines[0] if number is None else find_version(lines, number)
+    other = version_before(lines, version.number) if against is None else find_version(lines, against).number
+    said = contents(session, message, lines, [each for each in (version.number, other) if each is not None])
+    content = said[version.number]
+    before = dict.fromkeys(content) if other is None else said[other]
+    return VersionComparison(version, other, lines, differences(before, content, most), content)
 
 
 def restore_version(transaction: Transaction, message: Message, number: int) -> bool:

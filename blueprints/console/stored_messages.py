@@ -14,10 +14,10 @@ from app.console.offers import newest
 from app.console.stored_messages import (
     ATTRIBUTES,
     LONGEST_VALUES,
+    MAX_LINES,
     PATH,
     VERSIONS,
     Reader,
-    compare_version,
     find_message,
     preview_message,
     send_test,
@@ -37,7 +37,7 @@ from app.http.context import request_id, services
 from app.http.paths import path_id
 from app.ids import shown_id
 from app.messages.define import create_message, update_message
-from app.messages.history import restore_version, versions_of
+from app.messages.history import compare_version, restore_version, versions_of
 from app.messages.read import MESSAGES, page_messages
 from app.messages.versions import MAX_VERSIONS
 from app.recipients.reply_meanings import meaning_of
@@ -90,7 +90,8 @@ def version(error: ServiceError | None = None, *, message_id: str, version_numbe
     against = request.args.get("against")
     with services().database.read() as session:
         message = message_of_path(session, message_id)
-        comparison = compare_version(session, message, path_id(version_number), path_id(against) if against else None)
+        other = path_id(against) if against else None
+        comparison = compare_version(session, message, path_id(version_number), other, MAX_LINES)
     may_manage = may(MANAGE)
     template_values = {"shown_id": shown_id(message.id), "may_manage": may_manage, "of": _page_path(message)}
     return page_after(error, "message_version.html", message=message, comparison=comparison, **template_values)

@@ -114,7 +114,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "backup": ("audit", "db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     "console": (
         *("accounts", "audit", "automations", "bulk_actions", "contacts", "content", "csv_files", "db", "events"),
-        *("groups", "imports", "infrastructure", "lists", "maintenance", "messages", "privacy", "query"),
+        *("groups", "imports", "infrastructure", "lists", "maintenance", "privacy", "query"),
         *("recipients", "resources", "routing", "runs", "sends", "services", "suppressions", "tracking"),
         "transports",
     ),
