@@ -54,11 +54,6 @@ class Reader:
     values: str = ""
 
 
-def text_filter(text: str) -> tuple[str, str]:
-    """The filter of a text that somebody looks for: an id, or a name."""
-    return ("id", text) if text.isascii() and text.isdigit() else ("name", text)
-
-
 def find_message(session: Session, account_id: int | None, message_id: int) -> Message:
     """The account's message with the id that everybody outside sees, or that of any account for None. Raises
     `not_found`."""

@@ -11,6 +11,7 @@ from app.accounts.auth import MANAGE
 from app.console.losses import loss_of_message
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.offers import newest
+from app.console.queries import name_filter
 from app.console.stored_messages import (
     ATTRIBUTES,
     LONGEST_VALUES,
@@ -21,7 +22,6 @@ from app.console.stored_messages import (
     find_message,
     preview_message,
     send_test,
-    text_filter,
 )
 from app.content.limits import MAX_BODY_BYTES
 from app.db.database import ReadSession, Transaction
@@ -52,7 +52,7 @@ SEARCH = Search(
     path=PATH,
     title="Stored messages",
     template="stored_messages.html",
-    text_filter=text_filter,
+    text_filter=name_filter,
     find=lambda search_request: search_request.read_page(PATH, MESSAGES.resource, page_messages),
     columns=(
         *("id", "name", "type", "subject", "from_name", "from_address", "reply_to", "thumbnail_url"),
