@@ -12,13 +12,7 @@ from app.console.accounts import names_of_accounts
 from app.db.database import ReadSession, Transaction
 from app.errors import ServiceError
 from app.http.api import PUBLIC
-from app.http.console.guard import (
-    count_attempt,
-    forget_sign_in_token,
-    set_sign_in_token,
-    sign_in_token,
-    signed_in,
-)
+from app.http.console.guard import ATTEMPT_COOKIE, count_attempt, signed_in
 from app.http.console.navigation import HOME
 from app.http.console.pages import form_texts, goes_to, page, path_after_sign_in
 from app.http.context import services
@@ -52,9 +46,7 @@ def begin_with_provider() -> Response:
     next_path = path_after_sign_in(request.form.get("wanted"))
     with services().database.write() as transaction:
         token = begin(transaction, services(), next_path)
-    response = page("provider.html")
-    set_sign_in_token(response, token, ATTEMPT_LIFETIME)
-    return response
+    return ATTEMPT_COOKIE.keep(page("provider.html"), token, ATTEMPT_LIFETIME)
 
 
 @blp.shows("/sign-in/provider", PUBLIC)
@@ -80,7 +72,7 @@ def answer_of_provider() -> Response:
     """Takes the answer of the provider, which comes with the browser."""
     _check_provider()
     with services().database.write() as transaction:
-        take_answer(transaction, services(), sign_in_token() or "", request.args)
+        take_answer(transaction, services(), ATTEMPT_COOKIE.token() or "", request.args)
     return goes_to(WAITING)
 
 
@@ -116,7 +108,7 @@ def _check_provider() -> None:
 
 
 def _attempt() -> Attempt | None:
-    token = sign_in_token()
+    token = ATTEMPT_COOKIE.token()
     if token is None:
         return None
     with services().database.read() as session:
@@ -131,16 +123,12 @@ def _enter(attempt: Attempt) -> Response:
             acts_now(transaction, token)
     if token is None:
         return _form(attempt.wanted_path, OVER)
-    response = with_session(token, attempt.wanted_path, signed_in().end_time - now())
-    forget_sign_in_token(response)
-    return response
+    return ATTEMPT_COOKIE.forget(with_session(token, attempt.wanted_path, signed_in().end_time - now()))
 
 
 def _form(next_path: str, reason: str) -> Response:
     """The page to sign in, which says why that did not happen."""
-    response = page("sign_in.html", 403, next_path=next_path, reason=reason)
-    forget_sign_in_token(response)
-    return response
+    return ATTEMPT_COOKIE.forget(page("sign_in.html", 403, next_path=next_path, reason=reason))
 
 
 def _own_grants(session: ReadSession) -> Sequence[Grant]:

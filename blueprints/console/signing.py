@@ -12,9 +12,9 @@ from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.api import PUBLIC
 from app.http.console.assets import asset
-from app.http.console.guard import count_attempt, set_session_token, signed_in
+from app.http.console.guard import SESSION_COOKIE, count_attempt, signed_in
 from app.http.console.navigation import HOME
-from app.http.console.pages import SIGN_IN, forgetting, form_texts, goes_to, page, path_after_sign_in, status_of
+from app.http.console.pages import SIGN_IN, form_texts, goes_to, page, path_after_sign_in, status_of
 from app.http.context import check_network, request_host, services
 from blueprints.console.blueprint import blp
 
@@ -65,7 +65,7 @@ def with_link(token: str) -> Response:
 def sign_out(transaction: Transaction) -> Response:
     """Ends the session."""
     end_session(transaction, signed_in().session_id)
-    return forgetting(goes_to(SIGN_IN))
+    return SESSION_COOKIE.forget(goes_to(SIGN_IN))
 
 
 @blp.shows("/assets/<hash_>/<name>", PUBLIC)
@@ -103,6 +103,4 @@ def acts_now(transaction: Transaction, token: str) -> None:
 
 def with_session(token: str, path: str, lifetime: timedelta) -> Response:
     """Sends a browser that has signed in to the page, and has it keep the session."""
-    response = goes_to(path)
-    set_session_token(response, token, lifetime)
-    return response
+    return SESSION_COOKIE.keep(goes_to(path), token, lifetime)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import cast
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 from flask import Response, current_app, g, request
@@ -22,72 +22,57 @@ from app.http.paths import path_id
 from app.ids import id_in
 from app.network.addresses import network_of
 
-# The cookie of a session (docs/console.md#sessions).
-#
-# Over https its name begins with `__Host-`, so that a browser takes it from this host over https alone, and no other
-# host of the domain can set it. Over plain http, which `REQUIRE_HTTPS` then allows, it has another name: browsers would
-# not keep a secure one.
+# The cookies by which the console recognises a browser.
 
-SECURE_COOKIE = "__Host-tms_console"
 PLAIN_COOKIE = "tms_console"
+SECURE_COOKIE = f"__Host-{PLAIN_COOKIE}"
 
 
-def _name() -> str:
-    return SECURE_COOKIE if request.is_secure else PLAIN_COOKIE
+class TokenCookie(NamedTuple):
+    """A cookie in which a browser keeps a token.
+
+    Over https its name begins with `__Host-`, so that a browser takes it from this host over https alone, and no other
+    host of the domain can set it. Over plain http, which `REQUIRE_HTTPS` then allows, it has another name: browsers
+    would not keep a secure one.
+    """
+
+    suffix: str
+    """What its name ends in."""
+    same_site: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the request."""
+        return (SECURE_COOKIE if request.is_secure else PLAIN_COOKIE) + self.suffix
+
+    def token(self) -> str | None:
+        """The token that the browser has sent, if any."""
+        return request.cookies.get(self.name) or None
+
+    def keep(self, response: Response, token: str, lifetime: timedelta) -> Response:
+        """The response, with which the browser keeps the token."""
+        response.set_cookie(
+            self.name,
+            token,
+            max_age=int(lifetime.total_seconds()),
+            path="/",
+            secure=request.is_secure,
+            httponly=True,
+            samesite=self.same_site,
+        )
+        return response
+
+    def forget(self, response: Response) -> Response:
+        """The response, with which the browser forgets the token."""
+        response.delete_cookie(self.name, path="/", secure=request.is_secure, httponly=True, samesite=self.same_site)
+        return response
 
 
-def session_token() -> str | None:
-    """The token that the browser has sent, if any."""
-    return request.cookies.get(_name()) or None
-
-
-def set_session_token(response: Response, token: str, lifetime: timedelta) -> None:
-    """Has the browser keep the token, and send it with requests that come from this site."""
-    response.set_cookie(
-        _name(),
-        token,
-        max_age=int(lifetime.total_seconds()),
-        path="/",
-        secure=request.is_secure,
-        httponly=True,
-        samesite="Strict",
-    )
-
-
-def forget_session_token(response: Response) -> None:
-    """Has the browser forget the token of its session."""
-    response.delete_cookie(_name(), path="/", secure=request.is_secure, httponly=True, samesite="Strict")
-
-
-# The cookie of an attempt to sign in by OpenID Connect (docs/sign-in.md#the-way). It is not strict: the provider leads
-# back from another site.
-
-
-def sign_in_token() -> str | None:
-    """The token of the attempt that this browser has begun, if any."""
-    return request.cookies.get(_sign_in_name()) or None
-
-
-def set_sign_in_token(response: Response, token: str, lifetime: timedelta) -> None:
-    """Has the browser keep the token of its attempt."""
-    response.set_cookie(
-        _sign_in_name(),
-        token,
-        max_age=int(lifetime.total_seconds()),
-        path="/",
-        secure=request.is_secure,
-        httponly=True,
-        samesite="Lax",
-    )
-
-
-def forget_sign_in_token(response: Response) -> None:
-    """Has the browser forget its attempt."""
-    response.delete_cookie(_sign_in_name(), path="/", secure=request.is_secure, httponly=True, samesite="Lax")
-
-
-def _sign_in_name() -> str:
-    return f"{_name()}_sign_in"
+SESSION_COOKIE = TokenCookie("", "Strict")
+"""The cookie of a session (docs/console.md#sessions). Browsers send it with requests that come from this site."""
+ATTEMPT_COOKIE = TokenCookie("_sign_in", "Lax")
+"""The cookie of an attempt to sign in by OpenID Connect (docs/sign-in.md#the-way). It is not strict: the provider leads
+back from another site."""
 
 
 # Which requests come from the console's own pages (docs/console-security.md).
@@ -154,7 +139,7 @@ def _count_request(session: BrowserSession) -> None:
 
 
 def _find_session() -> BrowserSession | None:
-    token = session_token()
+    token = SESSION_COOKIE.token()
     if token is None:
         return None
     with services().database.read() as session:

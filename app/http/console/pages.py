@@ -19,7 +19,7 @@ from app.distribution import COMMAND_LINE
 from app.errors import CATALOGUE, Code, ServiceError
 from app.http.console import notices
 from app.http.console.assets import asset_url
-from app.http.console.guard import chosen_account_id, comes_from_elsewhere, forget_session_token, signed_in
+from app.http.console.guard import SESSION_COOKIE, chosen_account_id, comes_from_elsewhere, signed_in
 from app.http.console.navigation import HOME, may_open, navigation_at
 from app.http.console.notices import Done
 from app.http.context import request_host, services
@@ -223,17 +223,11 @@ def _sign_in_first() -> Response:
     if request.headers.get("HX-Request"):
         return make_response("", 401, {"HX-Refresh": "true"})
     if request.method != "GET":
-        return forgetting(goes_to(SIGN_IN))
+        return SESSION_COOKIE.forget(goes_to(SIGN_IN))
     if comes_from_elsewhere():
         # A browser sends its cookie once the page itself, not the other site, asks for the next one.
         return page("again.html")
-    return forgetting(page("sign_in.html", 401, next_path=path_after_sign_in(here()), reason=None))
-
-
-def forgetting(response: Response) -> Response:
-    """The response, with which the browser forgets a session that has ended."""
-    forget_session_token(response)
-    return response
+    return SESSION_COOKIE.forget(page("sign_in.html", 401, next_path=path_after_sign_in(here()), reason=None))
 
 
 def form_texts(*names: str) -> dict[str, str]:
