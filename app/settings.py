@@ -29,7 +29,6 @@ from app.secret_keys import LEAST_LENGTH, SecretKeys, all_keys, generated_key, p
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
 RATE = re.compile(r"([0-9]{1,9})/(second|minute|hour)")
-SUBMISSION_TLS = ("starttls", "tls")
 EMBEDDED_REDIS = ("path", "wheel", "python")
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 RETENTION = re.compile(r"([1-9][0-9]{0,3})([hdw])")
@@ -58,6 +57,17 @@ def parse_switch(text: str) -> bool:
         return SWITCHES[text.strip().lower()]
     except KeyError:
         raise ValueError("must be one of 1, 0, on, off, true, false, yes, no") from None
+
+
+def parse_choice(*choices: str) -> Callable[[str], str]:
+    """A parser that takes one of these texts."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return text
+
+    return parse
 
 
 def parse_rate(text: str) -> Rate | None:
@@ -292,20 +302,6 @@ def parse_file(text: str) -> str:
     return text
 
 
-def parse_submission_tls(text: str) -> str:
-    """`starttls` or `tls`."""
-    if text not in SUBMISSION_TLS:
-        raise ValueError(f"must be one of {', '.join(SUBMISSION_TLS)}")
-    return text
-
-
-def parse_embedded_redis(text: str) -> str:
-    """`path`, `wheel` or `python`."""
-    if text not in EMBEDDED_REDIS:
-        raise ValueError(f"must be one of {', '.join(EMBEDDED_REDIS)}")
-    return text
-
-
 def parse_traces_url(text: str) -> str:
     """The URL of an OpenTelemetry collector. The libraries are an extra of the package."""
     parts = _split(text)
@@ -328,13 +324,6 @@ def parse_ratio(text: str) -> float:
     if not re.fullmatch(r"0?\.[0-9]{1,9}|[01](\.0+)?", text.strip()):
         raise ValueError("must be a number from 0 to 1, such as 0.1")
     return float(text)
-
-
-def parse_log_format(text: str) -> str:
-    """`json`, `console` or `journal`."""
-    if text not in ("json", "console", "journal"):
-        raise ValueError("must be json, console or journal")
-    return text
 
 
 def _setting(
@@ -446,7 +435,7 @@ class Settings:
         "",
         "which Redis `make run` starts without `REDIS_URL`: `path` (redis-server or valkey-server on the PATH), "
         "`wheel` (the one that comes with the dependencies) or `python` (one in Python, for development)",
-        parse_embedded_redis,
+        parse_choice(*EMBEDDED_REDIS),
         "the first of these that is available",
     )
     email_transport_url: str = _secret(
@@ -481,7 +470,7 @@ class Settings:
     submission_tls: str = _setting(
         "starttls",
         "`starttls`, or `tls` for TLS from the first byte, as on port 465",
-        parse_submission_tls,
+        parse_choice("starttls", "tls"),
     )
     submission_certificate: str = _setting(
         "",
@@ -691,7 +680,7 @@ class Settings:
     log_format: str = _setting(
         "json",
         "`json`, `console`, or `journal` for systemd's journal: with priorities and without times",
-        parse_log_format,
+        parse_choice("json", "console", "journal"),
         "`console` on a terminal, else `json`",
     )
     log_file: str = _setting(
