@@ -34,6 +34,15 @@ def make_private(folder: Path) -> None:
         _narrow(folder)
 
 
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder survive a crash: the rename of a file is not durable before. Raises `OSError`."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _narrow(path: Path) -> None:
     """Only the owner can: files that belong to somebody else, or have disappeared, are skipped."""
     try:

@@ -21,6 +21,8 @@ from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from app.private_folder import sync_folder
+
 FILE = "secret_key"
 FALLBACKS_FILE = "secret_key_fallbacks"
 LEAST_LENGTH = 32
@@ -84,11 +86,7 @@ def write_generated_keys(data_dir: Path, keys: SecretKeys) -> None:
 def replace_file(path: Path, text: str) -> None:
     """Writes a private file in place of the one that was there, durably. Raises `OSError`."""
     _draft(path, text).replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _draft(path: Path, text: str) -> Path:

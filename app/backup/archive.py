@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from app.backup.manifest import NAME, Manifest, NotABackup, StoredFile, parse_manifest
+from app.private_folder import sync_folder
 
 UNFINISHED_SUFFIX = ".unfinished"
 COMPRESSION_LEVEL = 1
@@ -89,7 +90,7 @@ def new_archive(path: Path, data_dir: Path) -> Iterator[ArchiveWriter]:
             file.flush()
             os.fsync(file.fileno())
         _publish(draft, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def is_abandoned(draft: Path) -> bool:
@@ -132,14 +133,6 @@ def _publish(draft: Path, path: Path) -> None:
             draft.replace(path)
     except FileExistsError:
         raise ArchiveExists(f"{path} already exists") from None
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class ArchiveReader:

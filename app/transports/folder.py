@@ -11,6 +11,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.private_folder import sync_folder
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:
@@ -33,12 +35,4 @@ class Folder:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()
             raise
-        self._sync()
-
-    def _sync(self) -> None:
-        """The rename is only durable once the folder has been synced as well."""
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(self.path)
