@@ -53,18 +53,6 @@ def new_code_starts(
     """Whether the command starts with the settings and the database of this process; otherwise the reason is in the
     log. `meanwhile` is called each second, and so is `is_stopped`: whether this process is to end, which needs no
     newer code."""
-    starts = _starts(environment, folder, meanwhile, is_stopped)
-    if not starts:
-        liveness.note_refusal()
-    return starts
-
-
-def _starts(
-    environment: Mapping[str, str],
-    folder: str | None,
-    meanwhile: Callable[[], object],
-    is_stopped: Callable[[], bool],
-) -> bool:
     variables = {name: value for name, value in environment.items() if name != "NOTIFY_SOCKET"}  # systemd hears nothing
     try:
         environ = {**variables, CHECK: "1"}
@@ -72,9 +60,14 @@ def _starts(
             status = _wait(process, meanwhile, is_stopped)
     except OSError as error:
         logger.error("this process keeps running the old code, because the installed code cannot be run: %s", error)
+        liveness.note_refusal()
         return False
-    if status and not is_stopped():
-        logger.error("this process keeps running the old code, because the installed code exits with status %s", status)
+    if status:
+        if not is_stopped():
+            logger.error(
+                "this process keeps running the old code, because the installed code exits with status %s", status
+            )
+        liveness.note_refusal()
     return status == 0
 
 
