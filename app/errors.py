@@ -317,16 +317,8 @@ class ErrorCollector:
 
     errors: list[FieldError] = field(default_factory=list)
 
-    def add(
-        self,
-        code: str,
-        *,
-        field: str | None = None,
-        collection: str | None = None,
-        index: int | None = None,
-        detail: str | None = None,
-    ) -> None:
-        self.errors.append(FieldError(code, field, collection, index, detail))
+    def add(self, code: str, *, field: str | None = None, detail: str | None = None) -> None:
+        self.errors.append(FieldError(code, field, detail=detail))
 
     def raise_any(self) -> None:
         """Raises `ServiceError` if there are errors."""
