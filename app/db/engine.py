@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -51,6 +53,16 @@ def make_engine(
         event.listen(engine, "connect", _on_postgresql_connect)
         event.listen(engine, "checkin", _on_postgresql_checkin)
     return engine
+
+
+@contextmanager
+def temporary_engine(url: str, *, autocommit: bool = False) -> Iterator[Engine]:
+    """An engine as of `make_engine`, whose connections are closed at the end."""
+    engine = make_engine(url, autocommit=autocommit)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
 
 
 def begin_writing(connection: Connection) -> None:

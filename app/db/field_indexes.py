@@ -16,7 +16,7 @@ from sqlalchemy import Connection, column, quoted_name, select, text
 from sqlalchemy.types import TypeEngine
 
 from app.db.bounded_connection import limit_waits
-from app.db.engine import WRITE_OPTION, make_engine
+from app.db.engine import WRITE_OPTION, temporary_engine
 from app.db.json_fields import json_date, json_number
 from app.db.models import Contact, ListField, table_of
 
@@ -101,16 +101,16 @@ def drop_index(database_url: str, name: str) -> bool:
 @contextmanager
 def _connected(database_url: str) -> Iterator[Connection]:
     """A connection without a transaction, in which PostgreSQL builds no index concurrently, and without time limits."""
-    engine = make_engine(database_url, autocommit=True)
-    try:
-        with limit_waits(math.inf), engine.connect().execution_options(**{WRITE_OPTION: True}) as connection:
-            if connection.dialect.name == "postgresql":
-                connection.execute(text("SET statement_timeout = 0"))
-            yield connection
-            if connection.in_transaction():
-                connection.commit()
-    finally:
-        engine.dispose()
+    with (
+        temporary_engine(database_url, autocommit=True) as engine,
+        limit_waits(math.inf),
+        engine.connect().execution_options(**{WRITE_OPTION: True}) as connection,
+    ):
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SET statement_timeout = 0"))
+        yield connection
+        if connection.in_transaction():
+            connection.commit()
 
 
 def names_of_indexes(connection: Connection) -> list[str]:

@@ -33,7 +33,9 @@ RANGES_AHEAD = 3
 """Ranges beyond the one that ids are drawn from."""
 RANGE_KEYS = {"recipients": "id", "recipient_steps": "recipient_id"}
 """Table -> the column by which it is in ranges."""
-RANGE_NAME = re.compile(rf"(?:{'|'.join(RANGE_KEYS)})_r[0-9]+")
+PARTITION = re.compile(rf"events_\d|(?:{'|'.join(RANGE_KEYS)})_r[0-9]+")
+"""Names of the tables that are parts of another one, through which their rows are read and written: its name comes
+before the last underscore."""
 BOUNDS = re.compile(r"FOR VALUES FROM \((?:'([0-9]+)'|MINVALUE)\) TO \('([0-9]+)'\)")
 CHUNK = 1000
 """Rows that SQLite deletes in one transaction."""

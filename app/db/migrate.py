@@ -25,8 +25,8 @@ from sqlalchemy.exc import DBAPIError
 
 from app.db import phases
 from app.db.bounded_connection import limit_waits
-from app.db.engine import WRITE_OPTION, make_engine
-from app.db.history_ranges import RANGE_NAME
+from app.db.engine import WRITE_OPTION, temporary_engine
+from app.db.history_ranges import PARTITION
 from app.db.models import Base, SchemaState, table_of
 from app.db.phases import BASELINE, LAST_STEP, Migration, Part, Plan, newest_revision, oldest_code
 from app.db.server import UnsuitableServer, check_server
@@ -216,15 +216,11 @@ def _migrate(connection: Connection, revision: str, in_use: str) -> None:
         write_state(connection, revision, in_use)
 
 
-PARTITION = re.compile(rf"events_\d|{RANGE_NAME.pattern}")
-"""Names of the tables that are parts of another one: its name comes before the last underscore."""
-
-
 def upgrade(database_url: str, revision: str = "head", part: Part = "all") -> tuple[str, ...]:
     """Migrates to a revision, by default the newest, or runs a part of what is pending (app/db/phases.py). Returns the
     revisions that are left. Concurrent calls wait, and then find nothing to do. Raises `MigrationError`, also for a
     server that is not PostgreSQL."""
-    with limit_waits(math.inf), _engine(database_url) as engine:
+    with limit_waits(math.inf), temporary_engine(database_url) as engine:
         try:
             check_server(engine)
         except UnsuitableServer as error:
@@ -246,7 +242,7 @@ def downgrade(database_url: str, revision: str) -> None:
 
 def current(database_url: str) -> str | None:
     """The revision of the database; None when it has none."""
-    with _engine(database_url) as engine:
+    with temporary_engine(database_url) as engine:
         return _current(engine)
 
 
@@ -263,7 +259,7 @@ def resolved(revision: str) -> str | None:
 
 def plan_of(database_url: str) -> Plan:
     """What `upgrade` with the part `expand` would run, and what it would leave."""
-    with _engine(database_url) as engine, engine.connect() as connection:
+    with temporary_engine(database_url) as engine, engine.connect() as connection:
         at = current_revision(connection)
         return phases.plan(pending("head", at), "expand", at, code_in_use(connection, at))
 
@@ -275,7 +271,7 @@ def title_of(revision: str) -> str:
 
 def differences(database_url: str) -> list[object]:
     """Differences between models and database, as Alembic lists them; empty when the migrations are complete."""
-    with _engine(database_url) as engine, engine.connect() as connection:
+    with temporary_engine(database_url) as engine, engine.connect() as connection:
         return differences_of(connection, Base.metadata)
 
 
@@ -354,20 +350,11 @@ def _lacking(connection: Connection, metadata: MetaData) -> list[object]:
 
 
 @contextmanager
-def _engine(database_url: str) -> Iterator[Engine]:
-    engine = make_engine(database_url)
-    try:
-        yield engine
-    finally:
-        engine.dispose()
-
-
-@contextmanager
 def exclusive(database_url: str) -> Iterator[Connection]:
     """A connection in a transaction that excludes other migrations, without a time limit: tables may be large."""
     with (
         limit_waits(math.inf),
-        _engine(database_url) as engine,
+        temporary_engine(database_url) as engine,
         engine.connect().execution_options(**{WRITE_OPTION: True}) as connection,
     ):
         _before_begin(connection)

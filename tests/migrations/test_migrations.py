@@ -13,6 +13,7 @@ from sqlalchemy.schema import CreateIndex, DropIndex
 
 from app.db import migrate
 from app.db.field_indexes import FieldIndex, create_index
+from app.db.history_ranges import PARTITION
 from app.db.models import Base
 from app.db.phases import BASELINE, LAST_STEP, Part, newest_revision
 from tests.support.forked import context
@@ -30,7 +31,7 @@ def tables(database_url: str) -> set[str]:
     engine = create_engine(database_url)
     try:
         names = set(inspect(engine).get_table_names())
-        return {name for name in names if not (migrate.PARTITION.fullmatch(name) and name.rpartition("_")[0] in names)}
+        return {name for name in names if not (PARTITION.fullmatch(name) and name.rpartition("_")[0] in names)}
     finally:
         engine.dispose()
 

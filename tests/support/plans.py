@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
-from app.db.migrate import PARTITION
+from app.db.history_ranges import PARTITION
 
 EXPLAINED = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
 ALIAS = re.compile(r'\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)\s+AS\s+"?(\w+)', re.IGNORECASE)

@@ -23,7 +23,7 @@ from app.db.copies.tables import (
     last_ids,
     stored_tables,
 )
-from app.db.engine import make_engine
+from app.db.engine import temporary_engine
 from app.db.field_indexes import names_of_indexes
 from app.db.schema import REVISION_TABLE, schema_of
 
@@ -97,19 +97,20 @@ class Snapshot:
 @contextmanager
 def snapshot(database_url: str) -> Iterator[Snapshot]:
     """The database as it is now, for as long as the block lasts. Nobody waits for it. Raises `SQLAlchemyError`."""
-    engine = make_engine(database_url)
-    try:
-        with limit_waits(math.inf), engine.connect() as connection, connection.begin():
-            if connection.dialect.name == "postgresql":
-                for setting in LIFT_TIMEOUTS:
-                    connection.exec_driver_sql(setting)
-            schema = schema_of(connection)
-            if schema.revision is not None:
-                connection.execute(text(f"SELECT 1 FROM {REVISION_TABLE}"))  # noqa: S608 - SQLite's snapshot begins here at the latest
-            tables = {} if schema.revision is None else stored_tables(connection)
-            yield Snapshot(connection, schema.revision, schema.state, tables)
-    finally:
-        engine.dispose()
+    with (
+        temporary_engine(database_url) as engine,
+        limit_waits(math.inf),
+        engine.connect() as connection,
+        connection.begin(),
+    ):
+        if connection.dialect.name == "postgresql":
+            for setting in LIFT_TIMEOUTS:
+                connection.exec_driver_sql(setting)
+        schema = schema_of(connection)
+        if schema.revision is not None:
+            connection.execute(text(f"SELECT 1 FROM {REVISION_TABLE}"))  # noqa: S608 - SQLite's snapshot begins here at the latest
+        tables = {} if schema.revision is None else stored_tables(connection)
+        yield Snapshot(connection, schema.revision, schema.state, tables)
 
 
 def _postgresql_blocks(driver: psycopg.Connection[Any], table: StoredTable) -> Blocks:

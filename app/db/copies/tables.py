@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import JSON, Boolean, Connection, DateTime, LargeBinary, String, inspect, text
 from sqlalchemy.types import TypeEngine
 
-from app.db.history_ranges import RANGE_NAME, SPAN
+from app.db.history_ranges import PARTITION, SPAN
 from app.db.schema import REVISION_TABLE, STATE_TABLE
 
 Stored = str | int | float | bytes | None
@@ -111,8 +111,6 @@ def _stored_time(text: str) -> str:
     return moment.isoformat(" ", "microseconds")
 
 
-PARTITION = re.compile(rf"events_\d|{RANGE_NAME.pattern}")
-"""Tables whose rows are read and written through their parent."""
 KINDS: Mapping[type[TypeEngine[Any]], Kind] = {
     Boolean: Kind.BOOLEAN,
     DateTime: Kind.TIME,
