@@ -45,17 +45,8 @@ def findings(
 ) -> list[Finding]:
     """All findings, first those that cannot wait until the morning, in the order of the runbook. Without figures, as of
     a schema that does not fit, those that need none. `refusals` are the relays that refuse everything of an account."""
-    order = [*ALERTS]
-    return sorted(
-        _findings(figures, redis_up=redis_up, on_host=on_host or HostState(), refusals=refusals),
-        key=lambda finding: (ALERTS[finding.alert].severity, order.index(finding.alert)),
-    )
-
-
-def _findings(
-    figures: Figures, *, redis_up: bool, on_host: HostState, refusals: Sequence[ShownRefusal]
-) -> list[Finding]:
-    return [
+    on_host = on_host or HostState()
+    unordered = [
         *_schema(figures),
         *([] if redis_up else [Finding("TmsRedisDown", REDIS_DOWN)]),
         *([*_processes(figures), *_messages(figures)] if are_complete(figures) else []),
@@ -64,6 +55,8 @@ def _findings(
         *recent_findings(on_host.growths),
         *(_events_and_runs(figures) if are_complete(figures) else []),
     ]
+    order = [*ALERTS]
+    return sorted(unordered, key=lambda finding: (ALERTS[finding.alert].severity, order.index(finding.alert)))
 
 
 def are_complete(figures: Figures) -> bool:
