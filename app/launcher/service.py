@@ -13,8 +13,8 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -282,8 +282,7 @@ def _prepare_database(start: Start) -> Demo | None:
     """Migrates the database, and seeds it on the first start. Returns the demo if the database contains it."""
     migrate_database(start.settings)
     demo = demos.read(start.settings)
-    services = make_services(start.settings)
-    try:
+    with _temporary_services(start.settings) as services:
         if is_first_start(services):
             _seed(services, demo)
         if start.settings.exposed and (count := demos.replace_published_keys(services, demo)):
@@ -293,8 +292,6 @@ def _prepare_database(start: Start) -> Demo | None:
                 demos.kept_keys(start.settings),
             )
         return demos.loaded(services, demo)
-    finally:
-        _close(services)
 
 
 def _seed(services: Services, demo: Demo) -> None:
@@ -305,10 +302,15 @@ def _seed(services: Services, demo: Demo) -> None:
     seed(with_receiver, demos.SEED, demo.substitutions)
 
 
-def _close(services: Services) -> None:
-    """No connection may be open when a process is forked from this one."""
-    services.close()
-    services.redis.close()
+@contextmanager
+def _temporary_services(settings: Settings) -> Iterator[Services]:
+    """Services that are closed at the end: no connection may be open when a process is forked from this one."""
+    services = make_services(settings)
+    try:
+        yield services
+    finally:
+        services.close()
+        services.redis.close()
 
 
 def _start_api(start: Start) -> None:
@@ -383,8 +385,8 @@ READY_SECONDS = 30.0
 def _await_sender(start: Start, senders: Sequence[Child], since: datetime) -> bool:
     """Waits until a sender has started since then; False if all have ended, or none does within `READY_SECONDS`."""
     started = select(RunningProcess.name).where(RunningProcess.roles == "sends", RunningProcess.start_time >= since)
-    deadline, services = time.monotonic() + READY_SECONDS, make_services(start.settings)
-    try:
+    deadline = time.monotonic() + READY_SECONDS
+    with _temporary_services(start.settings) as services:
         while not start.supervisor.stop_requested and time.monotonic() < deadline:
             with services.database.read() as session:
                 if session.scalar(started.limit(1)) is not None:
@@ -393,8 +395,6 @@ def _await_sender(start: Start, senders: Sequence[Child], since: datetime) -> bo
                 return False  # they are started again once all is supervised
             start.supervisor.wait(POLL_SECONDS)
         return False
-    finally:
-        _close(services)
 
 
 def _print_readiness(start: Start, sends: bool) -> None:
@@ -427,8 +427,5 @@ def _refusal_of(server: tuple[str, int]) -> str | None:
 
 
 def _print_screen(start: Start, demo: Demo | None) -> None:
-    services = make_services(start.settings)
-    try:
+    with _temporary_services(start.settings) as services:
         print(screen(services, demo), flush=True)
-    finally:
-        _close(services)
