@@ -17,6 +17,7 @@ from app.audit.record import Act, recorded_as_one
 from app.clock import this_second
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey, Base, DkimKey, Domain, List, ListField, Message, SmsSender, table_of
+from app.db.models.base import set_different
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.ids import copied_id
@@ -72,7 +73,7 @@ def refreshed_test_account(transaction: Transaction, account: Account) -> Accoun
     with recorded_as_one(transaction, act):
         rules_before = _rules(transaction, test)
         changes = [
-            _set(test, {name: getattr(account, name) for name in COPIED_SETTINGS}),
+            set_different(test, {name: getattr(account, name) for name in COPIED_SETTINGS}),
             _copy_named(transaction, List, account, test),
             _copy_named(transaction, Message, account, test),
             _copy_fields(transaction, account, test),
@@ -107,14 +108,6 @@ def _values(row: Base, test: Account, **others: Any) -> dict[str, Any]:
     return {**kept, "account_id": test.id, **others}
 
 
-def _set(row: Base, values: Mapping[str, Any]) -> bool:
-    """Sets what differs; returns whether anything did."""
-    different = {name: value for name, value in values.items() if getattr(row, name) != value}
-    for name, value in different.items():
-        setattr(row, name, value)
-    return bool(different)
-
-
 def _make_equal(
     session: Session, model: type[Base], present: Mapping[Any, Base], values_by_key: Mapping[Any, Mapping[str, Any]]
 ) -> bool:
@@ -124,7 +117,7 @@ def _make_equal(
     session.add_all(missing)
     for row in further:
         session.delete(row)
-    changes = [_set(present[key], values) for key, values in values_by_key.items() if key in present]
+    changes = [set_different(present[key], values) for key, values in values_by_key.items() if key in present]
     session.flush()
     return bool(missing or further) or any(changes)
 

@@ -89,9 +89,15 @@ class Timestamps:
 
 def apply_changes(row: Base, attributes: Mapping[str, Any]) -> bool:
     """Sets the attributes that differ, and `last_modified_time` if there are any; returns whether there were."""
+    has_changed = set_different(row, attributes)
+    if has_changed and isinstance(row, Timestamps):
+        row.last_modified_time = this_second()
+    return has_changed
+
+
+def set_different(row: Base, attributes: Mapping[str, Any]) -> bool:
+    """Sets the attributes that differ; returns whether there were any."""
     different = {name: value for name, value in attributes.items() if getattr(row, name) != value}
     for name, value in different.items():
         setattr(row, name, value)
-    if different and isinstance(row, Timestamps):
-        row.last_modified_time = this_second()
     return bool(different)
