@@ -104,20 +104,17 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
         if is_same:
             # What the senders of this installation handed over last may be known here, and nowhere else.
             journalled += results_of_machine(settings)
-        undo = install_keys(settings, keys, keeps_journals=is_same) if keys is not None else _do_nothing
+        undo = install_keys(settings, keys, keeps_journals=is_same) if keys is not None else None
         try:
             restored = _restore(services, archive, path.name, journalled, begin, keys=keys or ())
         except OutcomeNotKnown:
             raise
         except BaseException:
-            undo()
+            if undo is not None:
+                undo()
             raise
     delete_journals_aside(settings)
     return restored._replace(secret_key=keys is not None)
-
-
-def _do_nothing() -> None:
-    """There are no keys to put back."""
 
 
 def _restore(

@@ -89,7 +89,7 @@ def timestamp(name: str, documentation: str, *labels: str) -> Gauge:
 def gauge(name: str, documentation: str, *labels: str) -> MeasuredGauge:
     """A value of each running process, added up."""
     define(name, "gauge", documentation, labels)
-    return MeasuredGauge(name, documentation, labels, registry=REGISTRY)
+    return MeasuredGauge(name, documentation, labels)
 
 
 class Count:
@@ -220,14 +220,11 @@ class Histogram(SeriesCollector[Distribution]):
 class MeasuredGauge(Collector):
     """A gauge that is measured when it is read: the sum of what its sources say."""
 
-    def __init__(
-        self, name: str, documentation: str, labels: tuple[str, ...], registry: CollectorRegistry | None = None
-    ) -> None:
+    def __init__(self, name: str, documentation: str, labels: tuple[str, ...]) -> None:
         self._family = name, documentation, labels
         self._sources: list[weakref.ref[Any]] = []
         self._lock = threading.Lock()
-        if registry is not None:
-            registry.register(self)
+        REGISTRY.register(self)
 
     def add_source(self, measure: Callable[[], Measurement]) -> None:
         """Adds a bound method, which counts for as long as its object lives."""
