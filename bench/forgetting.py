@@ -28,7 +28,6 @@ from bench.stack import Stack, seed, stack
 from tests.support.filled import NUMBERS, fill
 
 FEW_RECIPIENTS = 10_000
-MAX_SLOWDOWN = 1.3
 MESSAGES = 10
 """Messages of a person."""
 ROWS_PER_STATEMENT = 100_000

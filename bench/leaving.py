@@ -26,14 +26,18 @@ _numbers = itertools.count(WATCHED)
 def times_to_leave(server: Server, target: Sink, shop: Shop, count: int, priority: str = "normal") -> list[float]:
     """Sends messages to one recipient each, one after the other; returns the seconds from the 202 to the DATA of
     each."""
-    return [_time_to_leave(server, target, shop, next(_numbers), priority) for _ in range(count)]
+    return [time_to_leave(server, target, shop, priority) for _ in range(count)]
 
 
-def _time_to_leave(server: Server, target: Sink, shop: Shop, number: int, priority: str) -> float:
+def time_to_leave(server: Server, target: Sink, shop: Shop, priority: str = "normal", *, rest: float = 0) -> float:
+    """Sends a message to one recipient; returns the seconds from the 202 to the DATA. After the 202 nothing is asked
+    for so many seconds: polling would take processor time from what is measured."""
+    number = next(_numbers)
     status, body = fetch(server.port, send_request(shop, range(number, number + 1), priority=priority))
     accepted = time.monotonic()
     if status != 202:
         raise CaseFailure(f"status {status}: {body[:500]!r}")
+    time.sleep(rest)
     wait_for(lambda: target.time_of(number) > 0, "the message leaves", DEADLINE)
     return max(target.time_of(number) - accepted, 0.0)
 

@@ -7,6 +7,7 @@ and forgets them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import socket
 import sys
@@ -100,6 +101,13 @@ def bodies_at(port: int) -> int:
     """The number of requests that the receiver at this port has accepted since the last report."""
     number: int = orjson.loads(fetch(port, request("GET", "/bodies", ""))[1])
     return number
+
+
+def answers(port: int) -> bool:
+    """Whether the receiver at this port answers, and nothing has arrived yet."""
+    with contextlib.suppress(OSError):
+        return bodies_at(port) == 0
+    return False
 
 
 def check_all_arrived(port: int, ids: Sequence[int], secrets: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ from bench.load import fetch, rate, request
 from bench.mail import send_request
 from bench.options import Options
 from bench.processes import CaseFailure, running, wait_for
-from bench.receiver import bodies_at
+from bench.receiver import answers, bodies_at
 from bench.stack import Server, Stack, api, free_port, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
@@ -79,14 +79,8 @@ def _installation(count: int) -> Iterator[Installation]:
         server = kept.enter_context(api(parts))
         fill_both(parts, shop, server, count)
         kept.enter_context(running("webhooks", ["-m", "jobs.worker", WEBHOOKS], parts.environment, parts.folder))
-        wait_for(lambda: _answers(port), "the receiver answers")
+        wait_for(lambda: answers(port), "the receiver answers")
         yield Installation(parts, shop, server, port, count, itertools.count(FIRST_NEW))
-
-
-def _answers(port: int) -> bool:
-    with contextlib.suppress(OSError):
-        return bodies_at(port) == 0
-    return False
 
 
 def _one_contact(at: Installation, options: Options) -> Measure:

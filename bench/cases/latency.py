@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from redis import Redis
 from rq import Queue
 
-from bench.contacts import Shop, open_shop
+from bench.contacts import open_shop
 from bench.floors.start import QUEUE, TIMES, note
-from bench.load import fetch
-from bench.mail import Sink, send_request, sink
+from bench.leaving import time_to_leave
+from bench.mail import sink
 from bench.options import Options
-from bench.processes import CaseFailure, running, wait_for
-from bench.sink import WATCHED
-from bench.stack import Server, Stack, api, send_workers, stack
+from bench.processes import running, wait_for
+from bench.stack import Stack, api, send_workers, stack
 from bench.turns import Goal, Ratio, Row, percentile
 
 PERCENTILES = {"p50": (0.50, 2.0), "p99": (0.99, 5.0)}
@@ -36,7 +35,8 @@ def run(options: Options) -> list[Row]:
         shop = open_shop(parts)
         server = kept.enter_context(api(parts))
         kept.enter_context(send_workers(parts, 1, EMAIL_TRANSPORT_URL=target.url))
-        ours = _ours(server, shop, target)
+        ours = partial(time_to_leave, server, target, shop, rest=REST)
+        ours()
         floor = kept.enter_context(_floor(parts)) if options.postgresql else None
         ours_times: list[float] = []
         floor_times: list[float] = []
@@ -45,23 +45,6 @@ def run(options: Options) -> list[Row]:
             ours_times += [ours() for _ in range(count)]
             floor_times += [floor() for _ in range(count)] if floor else []
         return [_row(name, ours_times, floor_times) for name in PERCENTILES]
-
-
-def _ours(server: Server, shop: Shop, target: Sink) -> Once:
-    numbers = itertools.count(WATCHED)
-
-    def once() -> float:
-        number = next(numbers)
-        status, body = fetch(server.port, send_request(shop, range(number, number + 1)))
-        accepted = time.monotonic()
-        if status != 202:
-            raise CaseFailure(f"status {status}: {body[:500]!r}")
-        time.sleep(REST)  # polling would take processor time from what is measured
-        wait_for(lambda: target.time_of(number) > 0, "the mail arrives")
-        return max(target.time_of(number) - accepted, 0.0)
-
-    once()
-    return once
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from bench.contacts import Shop, open_shop
 from bench.floors.webhooks import WAKE_UP
 from bench.options import Options
 from bench.processes import running, wait_for
-from bench.receiver import bodies_at, check_all_arrived
+from bench.receiver import answers, bodies_at, check_all_arrived
 from bench.stack import Stack, free_port, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
@@ -36,7 +36,7 @@ def run(options: Options) -> list[Row]:
     settings = {"WEBHOOK_SPACING": "0", "PUBLIC_URL": PUBLIC_URL}
     with stack(postgresql=options.postgresql, **settings) as parts, contextlib.ExitStack() as kept:
         kept.enter_context(running("receiver", ["-m", "bench.receiver", str(port)], {}, parts.folder))
-        wait_for(lambda: _answers(port), "the receiver answers")
+        wait_for(lambda: answers(port), "the receiver answers")
         url = f"http://127.0.0.1:{port}/in"
         shop = open_shop(parts, webhook=url)
         _sign_with_both(parts, shop)
@@ -119,12 +119,6 @@ def _floor_environment(parts: Stack) -> dict[str, str]:
 
 def _wake_floor(parts: Stack) -> None:
     parts.services.redis.rpush(WAKE_UP, "look")
-
-
-def _answers(port: int) -> bool:
-    with contextlib.suppress(OSError):
-        return bodies_at(port) == 0
-    return False
 
 
 def _waiting(parts: Stack) -> bool:
