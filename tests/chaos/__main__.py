@@ -41,7 +41,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", metavar="FAULT,…", help="only these faults; see --list")
     parser.add_argument("--rounds", type=int, default=1, help="of each fault")
     add_database_options(parser)
-    parser.add_argument("--short", action="store_true", help=f"only {' and '.join(SHORT)}, on both databases at once")
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help=f"only {' and '.join(SHORT)}, on both databases at once, whatever the times: what CI runs",
+    )
     parser.add_argument(
         "--broken", action="store_true", help="run builds that are broken on purpose; each must be detected"
     )
@@ -87,7 +91,7 @@ def _sound(options: argparse.Namespace, servers: Sequence[PostgresProcess | None
     for name in options.names:
         for postgres in servers:
             for number in range(options.rounds):
-                plan = Plan(FAULTS[name], postgres, seed + number, keep=options.keep)
+                plan = Plan(FAULTS[name], postgres, seed + number, keep=options.keep, short=options.short)
                 if _is_possible(plan.fault, plan.database):
                     yield plan
 

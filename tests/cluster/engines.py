@@ -7,7 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -36,7 +36,9 @@ PASSWORD = "change-this-5"
 AS_POSTGRES = ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups")
 PRIMARY = ("master", "primary")
 """What versions of Patroni call the role."""
-START_WITHIN = 60.0
+START_WITHIN = 180.0
+"""Seconds; long enough for a busy machine, as is the next one."""
+ANSWER_WITHIN = 10.0
 
 
 class Engines:
@@ -131,39 +133,43 @@ class Engines:
 
     # ------------------------------------------------------------------------------------------ what there is
 
-    def members(self) -> dict[str, dict[str, Any]]:
+    def _members(self, hosts: Iterable[str] = DATABASES) -> dict[str, dict[str, Any]]:
         """Database host -> what Patroni's REST API says of it, for those that answer."""
         answers = {}
-        for host in DATABASES:
+        for host in hosts:
             with suppress(requests.RequestException):
-                answers[host] = requests.get(f"http://{host}:8008/patroni", timeout=2).json()
+                answers[host] = requests.get(f"http://{host}:8008/patroni", timeout=ANSWER_WITHIN).json()
         return answers
 
     def primary(self) -> str:
         """The host that is the primary."""
-        primaries = [host for host, member in self.members().items() if member.get("role") in PRIMARY]
-        assert len(primaries) == 1, primaries
-        return primaries[0]
+        return _single("the primary", self._primaries)
+
+    def _primaries(self, hosts: Iterable[str] = DATABASES) -> list[str]:
+        return [host for host, member in self._members(hosts).items() if member.get("role") in PRIMARY]
 
     def has_primary_besides(self, former: str) -> bool:
-        """Whether another host than that has become the primary."""
-        return any(member.get("role") in PRIMARY for host, member in self.members().items() if host != former)
+        """Whether another host than that, which may be cut off, has become the primary."""
+        return bool(self._primaries(host for host in DATABASES if host != former))
 
     def has_master_besides(self, former: str) -> bool:
         """Whether all Sentinels name another master than that."""
-        return former not in self._masters()
+        names = self._masters()
+        return len(names) == len(REDISES) and former not in names
 
     def synchronous_standby(self) -> str:
         """The host whose confirmation commits wait for."""
-        (host,) = [host for host, member in self.members().items() if member.get("sync_standby")]
-        return host
+        return _single("the synchronous standby", self._synchronous_standbys)
+
+    def _synchronous_standbys(self) -> list[str]:
+        return [host for host, member in self._members().items() if member.get("sync_standby")]
 
     def await_health(self) -> None:
         """Returns when there is a primary with a synchronous standby and another one, and a master with replicas."""
         wait_until(self._is_healthy, "the cluster is healthy", START_WITHIN)
 
     def _is_healthy(self) -> bool:
-        members = self.members().values()
+        members = self._members().values()
         leaders = [member for member in members if member.get("role") in PRIMARY]
         is_redundant = len(leaders) == 1 and len(leaders[0].get("replication", ())) == len(DATABASES) - 1
         is_synchronous = sum(bool(member.get("sync_standby")) for member in members) == 1
@@ -181,17 +187,19 @@ class Engines:
         """The host of the master, by each Sentinel that answers."""
         names = []
         for host in REDISES:
-            with suppress(RedisError, OSError), Redis(host, 26379, socket_timeout=1, decode_responses=True) as sentinel:
+            with (
+                suppress(RedisError, OSError),
+                Redis(host, 26379, socket_timeout=ANSWER_WITHIN, decode_responses=True) as sentinel,
+            ):
                 names.append(sentinel.sentinel_get_master_addr_by_name("tms")[0])
         return names
 
     def master(self) -> str:
         """The host of the Redis that the Sentinels call the master."""
-        (name,) = set(self._masters())
-        return str(name)
+        return _single("the master of Redis", lambda: set(self._masters()))
 
     def _redis(self, host: str) -> Redis:
-        return Redis(host, 6379, password=REDIS_PASSWORD, socket_timeout=1)
+        return Redis(host, 6379, password=REDIS_PASSWORD, socket_timeout=ANSWER_WITHIN)
 
     def empty_redis(self) -> None:
         """Removes all keys."""
@@ -236,6 +244,20 @@ class Engines:
             process = self._processes[host, program]
             process.send_signal(signal.SIGKILL)
             process.wait()
+
+
+def _single(role: str, hosts: Callable[[], Collection[str]]) -> str:
+    """The host that has the role, once there is exactly one: on a busy machine some may not answer in time."""
+    named: Collection[str] = ()
+
+    def is_single() -> bool:
+        nonlocal named
+        named = hosts()
+        return len(named) == 1
+
+    wait_until(is_single, f"one host is {role}", START_WITHIN)
+    (host,) = named
+    return host
 
 
 def _leader_option() -> str:

@@ -93,7 +93,7 @@ def primary_cut(stage: ClusterStage, _chance: random.Random) -> None:
     """The network of the primary is cut until another one has taken its place and accepts commits."""
     former = stage.engines.primary()
     stage.network.cut(former)
-    wait_until(lambda: stage.engines.has_primary_besides(former), "a standby is promoted", 90)
+    wait_until(lambda: stage.engines.has_primary_besides(former), "a standby is promoted")
     time.sleep(HELD / 2)
     stage.healed = time.time()
     stage.network.heal(former)
@@ -179,7 +179,7 @@ def redis_master_killed(stage: ClusterStage, _chance: random.Random) -> None:
     """kill -9 of the master of Redis, which comes back when another one has taken its place."""
     host = stage.engines.master()
     stage.engines.kill(host, "redis")
-    wait_until(lambda: stage.engines.has_master_besides(host), "a replica is promoted", 60)
+    wait_until(lambda: stage.engines.has_master_besides(host), "a replica is promoted")
     time.sleep(HELD)
     stage.engines.start_redis(host)
 
