@@ -3,6 +3,7 @@ EMBEDDED_REDIS chooses among the Redis servers as for `make run`."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
@@ -15,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from redis import Redis
@@ -150,12 +152,28 @@ def _connected(server_url: str) -> Iterator[Connection]:
 
 
 def free_port() -> int:
-    """A port without a listener, which no other program gets by chance: the system chooses from higher ones."""
+    """A port without a listener, which no other program gets by chance: the system chooses from higher ones, and no
+    other test run of this user is given the port while this process lives."""
     while True:
         port = 20_000 + secrets.randbelow(12_000)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _given_ports:
+                fcntl.lockf(_port_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+                _given_ports.add(port)
+                return port
+
+
+_given_ports: set[int] = set()
+"""By this process, which its own locks do not exclude."""
+
+
+@cache
+def _port_locks() -> int:
+    """The descriptor of a file that all test runs share. A process locks the byte at the number of each port that it is
+    given: such a lock needs no descriptor of its own, is not inherited, and ends with the process."""
+    path = Path(tempfile.gettempdir(), f"tms-ports-{os.getuid()}")
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 @contextmanager
