@@ -107,12 +107,14 @@ LIMITS = (
     "app.db.bounded_connection.CONNECT_SECONDS",
     "app.db.postgresql.PROBE_SECONDS",
     "app.db.bounded_connection.REQUEST_SECONDS",
+    "app.db.replica.CATCH_UP_SECONDS",
+    "app.db.replica.LOOK_SECONDS",
     "app.launcher.embedded_redis.START_SECONDS",
     "app.maintenance.figures.WAIT_SECONDS",
     "app.sends.delivery.drain.MAX_WAIT",
     "app.services.WAIT",
 )
-"""Seconds after which the service gives up waiting for a database or a Redis, or a claimed message for a connection."""
+"""Seconds after which the service gives up waiting for a database, its replica or a Redis, or a claimed message for a connection."""
 
 
 @pytest.fixture(scope="session", autouse=True)

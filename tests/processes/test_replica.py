@@ -93,8 +93,11 @@ def test_reports_come_from_the_replica_and_everything_else_from_the_database(sen
     assert read(sends, f"/v1/lists/{sends.tenant.add_list()}").on_replica == []
 
 
-def test_a_report_has_what_was_committed_when_it_was_asked_for(sends: SendsApi, replica: Replica) -> None:
+def test_a_report_has_what_was_committed_when_it_was_asked_for(
+    sends: SendsApi, replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A replica that has not got it in a moment is left out."""
+    monkeypatch.setattr("app.db.replica.CATCH_UP_SECONDS", 0.25)
     with replica.paused():
         sent = sends.send(sends.email(group_name="Just now"))
         report = group_read(sends, sent)

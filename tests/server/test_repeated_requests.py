@@ -31,7 +31,7 @@ from tests.support.client import SENDS
 from tests.support.own_postgres import OwnPostgres
 from tests.support.races import meanwhile
 from tests.support.sends import SendsApi
-from tests.support.servers import short_folder, wait_until
+from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.support.tenants import new_tenant, unique
 from tests.support.web import Web, forked_web_server
 
@@ -50,11 +50,11 @@ class Service:
 
     def post(self, body: dict[str, Any], **headers: str) -> requests.Response:
         """Posts a send."""
-        return requests.post(self.web.base + SENDS, json=body, headers=self._headers | headers, timeout=30)
+        return requests.post(self.web.base + SENDS, json=body, headers=self._headers | headers, timeout=PATIENCE)
 
     def get(self, path: str) -> requests.Response:
         """Reads a path."""
-        return requests.get(self.web.base + path, headers=self._headers, timeout=30)
+        return requests.get(self.web.base + path, headers=self._headers, timeout=PATIENCE)
 
     @property
     def _headers(self) -> dict[str, str]:
@@ -134,7 +134,6 @@ def test_a_request_is_not_repeated_whose_commit_failed(
 def test_a_request_is_repeated_for_seven_seconds_and_those_behind_it_are_refused_at_once(
     sends: SendsApi, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.bounded_connection.REQUEST_SECONDS", LONGEST_PAUSE + 0.5)
     attempts, body = Attempts(), sends.email()
 
     def is_refused() -> bool:
@@ -143,9 +142,11 @@ def test_a_request_is_repeated_for_seven_seconds_and_those_behind_it_are_refused
 
     with own_postgres.away():
         assert not is_refused()
-        wait_until(is_refused, "the request is refused")
-        behind = Attempts()
-        assert (post(sends, body, behind).status_code, behind.number) == (503, 0)
+        with monkeypatch.context() as patch:
+            patch.setattr("app.db.bounded_connection.REQUEST_SECONDS", LONGEST_PAUSE + 0.5)
+            wait_until(is_refused, "the request is refused")
+            behind = Attempts()
+            assert (post(sends, body, behind).status_code, behind.number) == (503, 0)
     attempts = Attempts()
     assert post(sends, body, attempts).status_code == 202
     assert len(sends.rows(Recipient)) == 1
@@ -223,8 +224,11 @@ def test_a_claim_that_appears_after_its_request_has_ended_leaves_the_key_free(se
     assert (answer.status_code, "Idempotent-Replayed" in answer.headers) == (202, False)
 
 
-def test_a_request_waits_for_one_of_another_machine_with_its_idempotency_key(sends: SendsApi) -> None:
+def test_a_request_waits_for_one_of_another_machine_with_its_idempotency_key(
+    sends: SendsApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that does not repeat requests answers 409 at once, and so does this one in the end."""
+    monkeypatch.setattr("app.http.repetition.LONGEST_PAUSE", PATIENCE / 2)
     key, body = {"Idempotency-Key": unique("key")}, sends.email()
     first = Attempts()
     assert post(sends, body, first, **key).status_code == 202
@@ -239,12 +243,12 @@ def test_a_request_waits_for_one_of_another_machine_with_its_idempotency_key(sen
     answer = post(sends, body, later, **key)
     assert (answer.status_code, answer.headers["Idempotent-Replayed"], is_waiting(later)) == (202, "true", False)
     set_record(sends, **claimed)
-    later.budget = WaitBudget(LONGEST_PAUSE / 2, total=True)
+    later.budget = WaitBudget(PATIENCE / 4, total=True)
     answer = post(sends, body, later, **key)
     assert (answer.status_code, is_waiting(later)) == (409, False)
     assert 0 < int(answer.headers["Retry-After"]) <= LEASE.total_seconds()
     sends.tenant.services.database.note_failure()
-    later.budget = WaitBudget(LONGEST_PAUSE / 2, total=True)
+    later.budget = WaitBudget(PATIENCE / 4, total=True)
     assert post(sends, body, later, **key).status_code == 503  # the other machine may have been unable to release it
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import orjson
 
+from app.db import bounded_connection
 from app.settings import Settings
 from tests.support.forked import ForkedProcess, run_module
 from tests.support.servers import PATIENCE, free_port, wait_until
@@ -102,8 +103,10 @@ def forked_web_server(
 
 
 def serve(environ: Mapping[str, str], limits: Mapping[int, int]) -> None:
-    """Becomes a server; what it prints to standard output goes into the log, too."""
+    """Becomes a server, whose requests wait for the database as long as the tests do; what it prints to standard output
+    goes into the log, too."""
     os.dup2(2, 1)
+    bounded_connection.REQUEST_SECONDS = PATIENCE
     for resource_, limit in limits.items():
         resource.setrlimit(resource_, (limit, limit))
     sys.path[:0] = filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))
