@@ -114,7 +114,8 @@ LIMITS = (
     "app.sends.delivery.drain.MAX_WAIT",
     "app.services.WAIT",
 )
-"""Seconds after which the service gives up waiting for a database, its replica or a Redis, or a claimed message for a connection."""
+"""Seconds after which the service gives up waiting for a database, its replica or a Redis, or a claimed message for a
+connection."""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -36,7 +36,7 @@ KANNEL_PASSWORD = "p4ssw0rd-of-kannel"
 SECRET_KEY = "s3cr3t-key-of-the-installation-under-attack-0123456789"
 PUBLIC = "93.184.216.34"
 ENOUGH = 60.0
-"""Seconds in which the service does what it has to, also on a busy machine."""
+"""Seconds in which a request is answered, whatever others ask of the service, also on a busy machine."""
 SENDS = "/v1/transactional-sends"
 
 
@@ -178,7 +178,7 @@ class Stage:
 
     def await_rest(self, also: Callable[[], bool] = lambda: True) -> None:
         """Returns when everything that was accepted has left, and the victim's webhook has got its events."""
-        wait_until(lambda: also() and self._is_at_rest(), "everything has left", ENOUGH)
+        wait_until(lambda: also() and self._is_at_rest(), "everything has left")
 
     def _is_at_rest(self) -> bool:
         with self.services.database.read() as session:

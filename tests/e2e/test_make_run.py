@@ -423,6 +423,7 @@ def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: LaunchedServic
 
 def test_a_killed_api_server_is_restarted(running: LaunchedService) -> None:
     """Leftovers of the killed server neither keep the port nor answer next to the new server."""
+    wait_until(lambda: len(running.pids("gunicorn")) == 3, "there are the master and both of its workers")
     before, mails = running.pids("gunicorn"), running.mails()
     os.kill(before[0], signal.SIGKILL)
     wait_until(lambda: not set(before) & set(running.pids("gunicorn")), "the old ones are gone")

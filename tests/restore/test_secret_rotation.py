@@ -263,7 +263,7 @@ def test_no_secret_is_encrypted_under_a_key_that_a_running_process_does_not_know
 def test_keys_are_rotated_and_retired_one_at_a_time(installed: Installer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second rotation would write back the keys that it has read before, without the new one of the first, under
     which everything is encrypted by then."""
-    monkeypatch.setattr(stored_secrets, "WAIT_SECONDS", 5.0)
+    monkeypatch.setattr(stored_secrets, "WAIT_SECONDS", PATIENCE)
     monkeypatch.setattr(stored_secrets, "PAUSE_SECONDS", 0.01)
     installation = installed("sqlite", migrated=True)
     filled(installation)

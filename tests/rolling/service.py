@@ -11,6 +11,7 @@ import requests
 import yaml
 
 from app.db.migrate import COMMIT_OF_LAST_STEP
+from app.infrastructure import liveness
 from app.settings import own_redis_url
 from tests.support.launched import ROOT, SEED, SURROUNDINGS, TOKEN
 from tests.support.servers import PATIENCE, free_port, wait_until
@@ -93,13 +94,14 @@ class Service:
     # ------------------------------------------------------------------------------------------ processes
 
     def start(self) -> None:
-        """Starts everything; returns when requests are answered."""
+        """Starts everything; returns when requests are answered and an upgrade finds all processes."""
         relay = [sys.executable, "-m", "tests.chaos.relay", str(self._relay_port), str(self.folder), "1"]
         self._processes["relay"] = subprocess.Popen(relay, cwd=ROOT)
         for name in BACKGROUND:
             self._begin(name)
         self._begin("web")
         wait_until(self._answers, "the API answers")
+        wait_until(self._has_registered, "all processes are registered")
 
     def ids(self) -> dict[str, int]:
         """The process ids of the processes that run."""
@@ -128,6 +130,9 @@ class Service:
         process.wait(PATIENCE)
 
     # ------------------------------------------------------------------------------------------ from outside
+
+    def _has_registered(self) -> bool:
+        return sum(bool(process.role) for process in liveness.processes(self._data)) == len(BACKGROUND) + 1
 
     def _answers(self) -> bool:
         try:

@@ -88,6 +88,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_code_that_does_not_start_replaces_nothing(replaced: Web, own_settings: Settings) -> None:
+    wait_until(lambda: all(map(is_running, replaced.workers())), "the server has noticed which processes have ended")
     before, newest = replaced.workers(), newest_revision()
     set_revision(own_settings.database_url, "0003")
     os.kill(replaced.pid, signal.SIGUSR2)

@@ -26,7 +26,7 @@ from tests.attack.families.console_requests import ELSEWHERE, values_of
 from tests.attack.families.isolation import NOBODY, NOTHING
 from tests.attack.markup import faults, is_own
 from tests.attack.party import NAMES
-from tests.attack.stage import ENOUGH, Stage
+from tests.attack.stage import Stage
 from tests.attack.tally import Case, case
 from tests.support.forged import CLAIMS, SIGNATURES
 from tests.support.provider import parameters_of
@@ -91,7 +91,7 @@ class Walk:
             seen.append(browser.ask("GET", WAIT))
             return seen[-1].status != 200
 
-        wait_until(has_gone_on, "the provider was asked", ENOUGH)
+        wait_until(has_gone_on, "the provider was asked")
         return seen[-1]
 
     def come_back(self, browser: PersonBrowser, url: str) -> ConsoleAnswer:
@@ -280,7 +280,7 @@ def ends(walk: Walk) -> Iterator[Case]:
         def has_ended(browser: PersonBrowser = browser) -> bool:
             return browser.ask("GET", HOME).status == 401
 
-        wait_until(has_ended, "the session has ended", ENOUGH)
+        wait_until(has_ended, "the session has ended")
         yield case("ended roles", browser.ask("GET", f"{HOME}/messages.csv").status == 401, way)
         walk.provider.people = {**PEOPLE}
 
