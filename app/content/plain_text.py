@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from urllib.parse import quote
 
 from app.content.values import decode
 
@@ -247,7 +248,8 @@ IMPLIED_END_TAGS = {
 
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _LINE_ENDS = re.compile(r"[\t\r\n]+")  # browsers drop them
-_SPACES = re.compile(r"\s")
+# What a link in a text ends at. Round brackets in pairs stay, except behind "]", where an address seems to begin.
+_ENDS_OF_ADDRESS = re.compile(r'((?<!\])\([^\s<>"()]*\))|[\s<>"()]')
 _MARKUP = re.compile(
     r"<!--(?:[^-]++|-(?!->))*+(?:-->)?+"
     r"|<(script|style|title|template)(?=[\s/>])(?:[^<]++|<(?!/\1[\s/>]))*+"
@@ -410,5 +412,6 @@ class _TextWriter:
 
 
 def _address(tag: Tag) -> str:
-    """The address of a link without white space: programs that detect links in text end them at a space."""
-    return _SPACES.sub("%20", _LINE_ENDS.sub("", tag.attributes().get("href", "").strip()))
+    """The address of a link, with everything escaped at which programs that detect links in text would end it."""
+    address = _LINE_ENDS.sub("", tag.attributes().get("href", "").strip())
+    return _ENDS_OF_ADDRESS.sub(lambda match: match[1] or quote(match[0]), address)

@@ -21,7 +21,7 @@ MASK = "••••"
 MAX_PIECES = 50
 """Pieces of one recipient's values that are looked for. Of more, everything counts as secret."""
 
-_BETWEEN_PIECES = re.compile(r"[\s<>\"'`]+")
+_BETWEEN_PIECES = re.compile(r"[\s<>()\"'`]+")
 _PUNCTUATION = ".,;:!?)]"
 """Characters that are left out at the end of a URL in a text (app/tracking/links.py)."""
 
@@ -92,8 +92,8 @@ class SecretValues:
 
     @cached_property
     def _pieces(self) -> tuple[str, ...] | None:
-        """The parts of the values between white space and quotes, where URLs and lines may end, the longest first;
-        None if there are too many. A value that is HTML counts as it is written and as it is read."""
+        """The parts of the values between white space, quotes and brackets, where URLs and lines may end, the longest
+        first; None if there are too many. A value that is HTML counts as it is written and as it is read."""
         forms = {form for value in self.values.values() for form in (value, decode(value))}
         pieces = {piece.strip(_PUNCTUATION) for form in forms for piece in _BETWEEN_PIECES.split(form)} - {""}
         return tuple(sorted(pieces, key=len, reverse=True)) if len(pieces) <= MAX_PIECES else None

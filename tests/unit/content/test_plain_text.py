@@ -23,6 +23,8 @@ from tests.support.cases import each
         ("<div><div><p>Dear <span>Ann</span>,</p></div></div>", "Dear Ann,"),
         ('<a href="https://a.example/?a=1&copy=2&amp;region=3">x</a>', "[x](https://a.example/?a=1&copy=2&region=3)"),
         ('<a href=" https://a.example/?q=Ann\n Lee ">x</a>', "[x](https://a.example/?q=Ann%20Lee)"),
+        ('<a href="https://a.example/a_(b)">x</a>', "[x](https://a.example/a_(b))"),
+        ('<a href="https://a.example/x)y?z=1">x</a>', "[x](https://a.example/x%29y?z=1)"),
         ("<p>&amp;lt; &lt;b&gt; &copy;&nbsp;&quot;</p>", '&lt; <b> © "'),
         ('<a href="https://a.example/"><img src="x.png" alt="Shop"></a>', "[Shop](https://a.example/)"),
         ('<div style="color:red;Display: None">preview</div><p hidden>x</p><p>seen</p>', "seen"),

@@ -23,6 +23,8 @@ LINK = "https://acme.example/reset?token=9f2c"
         (f'<a href="{LINK}">Reset</a>', LINK, True),
         (f"Use {LINK}.", LINK, True),
         ("two words", "https://acme.example/?q=two", True),
+        ("9f(2)c", "https://acme.example/?q=9f%282%29c", True),
+        ("9f)2c", "https://acme.example/?q=9f", True),
         ("", "https://acme.example/", False),
         (" ".join(f"word{number}" for number in range(MAX_PIECES + 1)), "https://other.example/", True),
     ],

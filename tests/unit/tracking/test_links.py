@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracking.links import MAX_SCANNED, links_in_source, replace_in_html, replace_in_text
+from app.content.plain_text import plain_text
+from app.content.values import encode
+from app.tracking.links import MAX_SCANNED, links_in_source, replace_in_html, replace_in_text, written_links
 from tests.support.cases import each
 
 
@@ -68,6 +72,14 @@ def test_links_of_html_are_found(html: str, urls: list[str]) -> None:
 )
 def test_links_of_a_text_are_found(text: str, urls: list[str]) -> None:
     assert links_in_source("text_email", text) == urls
+
+
+@given(st.text(st.sampled_from("()[]<>\"'`. \xa0ä%?x"), max_size=10))
+def test_the_address_of_a_link_in_a_generated_text_is_found_whole(path: str) -> None:
+    """Whatever characters it has: they are escaped if it would end at them."""
+    url = f"https://a.example/{path}x"
+    (read,) = written_links("text_email", plain_text(f'<a href="{encode(url)}">go</a>'))
+    assert unquote(read) == url
 
 
 def test_only_the_url_is_replaced() -> None:
