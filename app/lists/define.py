@@ -248,6 +248,8 @@ def _check_room(present: Sequence[ListField], name: str, key: str, type_: str) -
 
 
 def _has_contacts(session: Session, row: List) -> bool:
+    """Whether the list has contacts. If it has none, none gets an address before the end of this transaction."""
+    _lock_identifiers(session, row)
     return session.scalar(select(Contact.id).where(Contact.list_id == row.id).limit(1)) is not None
 
 
@@ -289,7 +291,7 @@ def follow_rules(session: Session, row: List) -> None:
 
 def clear_values(session: Session, row: List, key: str) -> None:
     """Removes the values of a field from the list's contacts."""
-    has_value = Contact.list_id == row.id, Contact.values[key].is_not(None)
+    has_value = Contact.list_id == row.id, Contact.values[key].as_string().is_not(None)
     cleared = {"values": without_member(Contact.values, key), "last_modified_time": this_second()}
     statement = update(Contact).where(*has_value).values(cleared)
     session.execute(statement, execution_options={"synchronize_session": False})

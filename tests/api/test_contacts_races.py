@@ -19,7 +19,8 @@ from app.contacts.get_or_create import get_or_create_contacts
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
 from app.db.models import Contact, List
-from app.lists.define import update_list
+from app.errors import ServiceError
+from app.lists.define import apply_fields, update_list
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
 from app.services import Services
@@ -217,6 +218,37 @@ def test_a_contact_that_is_written_while_its_list_changes_has_the_identifier_of_
     with services.database.read() as session:
         identifiers = session.scalars(select(Contact.identifier).where(Contact.list_id == list_id)).all()
     assert identifiers == [None if allow_duplicates or write is clear else email]
+
+
+@pytest.mark.parametrize("changes_first", [True, False])
+def test_a_field_becomes_an_address_only_before_the_first_contact(
+    tenant: Tenant, services: Services, changes_first: bool
+) -> None:
+    """Whichever of the two commits first, the contact has the identifier that the fields of its list make."""
+    list_id, mobile = tenant.add_list(fields=(("Phone", "Mobile Phone"), ("Mail", "Text Field"))), new_mobile()
+    with services.database.read() as session:
+        contact_list = get_list(session, tenant.id, list_id)
+    refusals: list[str] = []
+
+    def contact_is_created(transaction: Transaction) -> None:
+        create_contacts(transaction, contact_list, [{"mobile": mobile}])
+
+    def type_changes(transaction: Transaction) -> None:
+        try:
+            apply_fields(transaction, transaction.get_one(List, list_id), [{"name": "Mail", "type": "Email"}])
+        except ServiceError as error:
+            refusals.append(error.code)
+
+    works = [contact_is_created, type_changes]
+    first, second = works[::-1] if changes_first else works
+    with services.database.write() as transaction:
+        first(transaction)
+        with meanwhile(services, lambda: services.database.transact(second)):
+            transaction.commit()
+    with services.database.read() as session:
+        identifiers = session.scalars(select(Contact.identifier).where(Contact.list_id == list_id)).all()
+    assert identifiers == [None if changes_first else mobile]
+    assert refusals == ([] if changes_first else ["conflict"])
 
 
 def test_a_list_without_address_fields_may_forbid_duplicates(tenant: Tenant, services: Services) -> None:

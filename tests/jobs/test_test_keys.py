@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
@@ -237,18 +238,18 @@ def test_contacts_of_tests_follow_a_list_that_gets_address_fields(sends: SendsAp
 
 
 def test_contacts_of_tests_lose_the_values_of_a_field_that_changes_its_type(sends: SendsApi) -> None:
-    live = sends.tenant
+    live, long_ago = sends.tenant, datetime(2020, 1, 1, tzinfo=UTC)
     list_id = live.add_list(fields=(("Email", "Email"), ("Size", "Text Field"), ("Shade", "Text Field")))
     test = refreshed(live)
     made = test.new_contact(list_id, email=new_email(), size="large", shade="dark")
     other = test.new_contact(list_id, email=new_email(), shade="light")
     with live.services.database.write() as transaction:
+        transaction.execute(update(Contact).where(Contact.account_id == test.id).values(last_modified_time=long_ago))
         apply_fields(transaction, transaction.get_one(List, list_id), [{"name": "Size", "type": "Number"}])
     refreshed(live)
-    assert [row.values for row in rows_of(test, Contact, list_id=copied_id(list_id))] == [
-        {"shade": "dark"},
-        {"shade": "light"},
-    ]
+    rows = rows_of(test, Contact, list_id=copied_id(list_id))
+    assert [row.values for row in rows] == [{"shade": "dark"}, {"shade": "light"}]
+    assert [row.last_modified_time == long_ago for row in rows] == [False, True]
     path = contacts_path(list_id)
     assert test.api.get(f"{path}/{made['id']}").get_json()["size"] is None
     assert test.api.patch(f"{path}/{other['id']}", {"size": 3}).get_json()["size"] == 3
