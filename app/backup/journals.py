@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.backup.archive import ArchiveReader
 from app.backup.manifest import JOURNALS
-from app.sends.outcomes.attempt_result import JOURNAL_SUFFIX, AttemptResult, journal_folder, parse_lines
+from app.sends.outcomes.attempt_result import AttemptResult, parse_lines, read_journals
 from app.settings import Settings
 
 
@@ -17,5 +17,4 @@ def results_of_archive(archive: ArchiveReader) -> list[AttemptResult]:
 def results_of_machine(settings: Settings) -> list[AttemptResult]:
     """The results in the journals that senders have left on this machine. After the database is lost, nothing else says
     what they had handed over since the backup. Raises `OSError`."""
-    paths = sorted(journal_folder(settings).glob(f"*{JOURNAL_SUFFIX}"))
-    return [result for path in paths for result in parse_lines(path.read_bytes())]
+    return [result for _, lines in read_journals(settings) for result in parse_lines(lines)]

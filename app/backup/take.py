@@ -16,7 +16,7 @@ from app.db.copies.tables import StoredTable
 from app.db.database import Database
 from app.db.schema import fits
 from app.secret_keys import SecretKeys, fingerprint
-from app.sends.outcomes.attempt_result import JOURNAL_SUFFIX, journal_folder
+from app.sends.outcomes.attempt_result import read_journals
 from app.settings import Settings
 
 BACKUP_NAME = re.compile(r"tms-\d{8}T\d{6}Z\.zip")
@@ -99,15 +99,7 @@ def prune(folder: Path, keep: int) -> list[Path]:
 
 def _journals(settings: Settings) -> dict[str, bytes]:
     """The journals of this machine's senders that are not empty."""
-    lines_by_name = {}
-    for path in sorted(journal_folder(settings).glob(f"*{JOURNAL_SUFFIX}")):
-        try:
-            lines = path.read_bytes()
-        except FileNotFoundError:
-            continue
-        if lines:
-            lines_by_name[path.name] = lines + b"\n"
-    return lines_by_name
+    return {name: lines + b"\n" for name, lines in read_journals(settings) if lines}
 
 
 def _add_files(

@@ -128,13 +128,16 @@ def lock_if_dead(path: Path, locks: contextlib.ExitStack) -> bool:
 
 def lock_if_free(path: Path, flags: int, locks: contextlib.ExitStack) -> bool:
     """Opens the file with `flags` and returns whether its lock was free; if so, the lock is held until `locks` is
-    closed. Raises `OSError` for a file that cannot be opened."""
+    closed. It is not free if its owner has replaced the file meanwhile. Raises `OSError` for a file that cannot be
+    opened."""
     descriptor = os.open(path, flags, 0o600)
     locks.callback(os.close, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
     return True
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.privacy.person import Person
 from app.routing.transports import transport_urls
-from app.sends.outcomes.attempt_result import JOURNAL_SUFFIX, journal_folder
+from app.sends.outcomes.attempt_result import read_journals
 from app.services import Services
 from app.settings import Settings
 from app.transports.base import TransportUrlError
@@ -51,12 +51,5 @@ def files_of(folders: Iterable[Path], uuid: str) -> list[Path]:
 def journals_naming(services: Services, person: Person) -> list[str]:
     """The names of this machine's journals that have a result of the person's: they are emptied as soon as the results
     are in the database."""
-    names = []
-    for path in sorted(journal_folder(services.settings).glob(f"*{JOURNAL_SUFFIX}")):
-        try:
-            text = path.read_bytes().decode("utf-8", "replace")
-        except FileNotFoundError:
-            continue
-        if person.is_named_in(text):
-            names.append(path.name)
-    return names
+    journals = read_journals(services.settings)
+    return [name for name, lines in journals if person.is_named_in(lines.decode("utf-8", "replace"))]

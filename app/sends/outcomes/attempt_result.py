@@ -183,6 +183,16 @@ def journal_sizes(settings: Settings) -> list[int]:
     return sizes
 
 
+def read_journals(settings: Settings) -> Iterator[tuple[str, bytes]]:
+    """The name and the content of each journal of this machine. Raises `OSError`."""
+    for path in sorted(journal_folder(settings).glob(f"*{JOURNAL_SUFFIX}")):
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:  # recovered and deleted meanwhile
+            continue
+        yield path.name, content
+
+
 class Journal:
     """The journal that this process writes, from several threads. `mirror` is called with each recipient and its
     line."""
@@ -213,30 +223,23 @@ class Journal:
                 self._mirror(attempt_result.recipient_id, copy)
 
     def clear(self, unwritten: Collection[int] = ()) -> None:
-        """Deletes what is in the database: all results but those of these recipients. Raises `OSError`."""
+        """Deletes what is in the database: all results but those of these recipients. A kill leaves them whole. Raises
+        `OSError`."""
         with self._writing():
-            if size := os.fstat(self._descriptor).st_size:
-                os.ftruncate(self._descriptor, self._move_to_front(unwritten, size) if unwritten else 0)
+            results = parse_lines(self._content()) if unwritten else []
+            lines = b"".join(result.line() for result in results if result.recipient_id in unwritten)
+            if lines:
+                self._replace(lines)
+            else:
+                os.ftruncate(self._descriptor, 0)
             self._cut = False
-
-    def _move_to_front(self, unwritten: Collection[int], size: int) -> int:
-        """Writes the results of these recipients over the beginning, and returns their length. A kill before the rest
-        is cut off loses nothing: whoever recovers the journal skips the line that is overwritten in part."""
-        results = parse_lines(os.pread(self._descriptor, size, 0))
-        lines = b"".join(result.line() for result in results if result.recipient_id in unwritten)
-        if lines:
-            with self._path.open("r+b", buffering=0) as file:  # the descriptor can only append
-                write_all(file.fileno(), lines)
-        return len(lines)
 
     def repair(self) -> None:
         """Makes sure that results can be written where whoever recovers them finds them: in a new file, with what this
         one has, if it was deleted or its folder replaced. Raises `OSError` as long as they cannot."""
         with self._writing():
             if not self._is_in_place():
-                content = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
-                replaced, self._descriptor = self._descriptor, create_locked(self._path, content)
-                os.close(replaced)
+                self._replace(self._content())
             if self.is_broken:
                 write_all(self._descriptor, b"\n")  # ends a line that was cut, and shows whether there is room
                 self._cut = self.is_broken = False
@@ -249,6 +252,14 @@ class Journal:
             except OSError:
                 self.is_broken = True
                 raise
+
+    def _content(self) -> bytes:
+        return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+
+    def _replace(self, content: bytes) -> None:
+        """Goes on in a new file, which has the content from the moment at which it takes the place of this one."""
+        replaced, self._descriptor = self._descriptor, create_locked(self._path, content)
+        os.close(replaced)
 
     def _is_in_place(self) -> bool:
         try:
