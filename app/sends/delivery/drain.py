@@ -12,6 +12,7 @@ decides anew; batches shrink then, and grow again while everything is sent at on
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -148,6 +149,8 @@ class PendingOutcomes:
 
 TIME_SLICE = 30.0
 """Seconds after which a drain makes room for the next wake-up."""
+RECOVERY_SECONDS = 5.0
+"""Seconds that each part of a recovery may take while the worker holds leases: none is renewed meanwhile."""
 MAX_WAIT = 0.5
 """Seconds that a claimed row may wait for a free connection."""
 WRITE_AFTER = 0.1
@@ -224,9 +227,10 @@ class Drain:
 
     def recover(self) -> None:
         """Recovers the rows of dead workers, and resolves those that have been uncertain for long enough."""
+        seconds = RECOVERY_SECONDS if self._leased_ids else math.inf
         try:
-            recover_expired_leases(self._services, self._sender_worker.leases)
-            resolve_uncertain(self._services)
+            recover_expired_leases(self._services, self._sender_worker.leases, seconds=seconds)
+            resolve_uncertain(self._services, seconds=seconds)
             self._returning.begin()
         except SQLAlchemyError as error:
             self._pause(error)

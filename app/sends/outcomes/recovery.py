@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -79,21 +80,24 @@ BATCH_SIZE = 500
 """Rows of one transaction."""
 
 
-def recover_expired_leases(services: Services, leases: ExpiredLeases | None = None) -> None:
+def recover_expired_leases(
+    services: Services, leases: ExpiredLeases | None = None, *, seconds: float = math.inf
+) -> None:
     """Takes over the rows of dead workers. Journals and mirrors come first: messages that they record as sent are not
     sent again. So the rows of a worker whose journal cannot be read wait until it can, or is removed; if the folder of
     the journals cannot be read, all wait. Those of a worker without a journal here wait for Redis, with its mirror, for
-    the time of another lease. `leases` is the process's memory between its looks."""
+    the time of another lease. `leases` is the process's memory between its looks. What is left after `seconds` waits
+    for the next call."""
     leases = leases or ExpiredLeases()
     try:
         with scan_journals(journal_folder(services.settings)) as journals:
-            _recover(services, leases, journals)
+            _recover(services, leases, journals, seconds)
     except OSError as error:
         _complain(leases, "the journals of this machine cannot be read or removed", error)
 
 
-def _recover(services: Services, leases: ExpiredLeases, journals: list[FoundJournal]) -> None:
-    """Marks those journals as unreadable in the list that turn out to be."""
+def _recover(services: Services, leases: ExpiredLeases, journals: list[FoundJournal], seconds: float) -> None:
+    """Marks those journals as unreadable in the list that turn out to be, and as alive all that are still needed."""
     with services.database.read() as session:
         expired = leases.workers(session)
     for place, journal in enumerate(journals):
@@ -107,8 +111,8 @@ def _recover(services: Services, leases: ExpiredLeases, journals: list[FoundJour
     unreadable = {journal.worker for journal in journals if journal.unreadable}
     expired -= unreadable
     unmirrored = _replay_mirrors(services, leases, dead | expired) - {journal.worker for journal in journals}
-    if dead or expired:
-        _requeue_all(services, dead, expired - unmirrored, unmirrored)
+    if (dead or expired) and not _requeue_all(services, dead, expired - unmirrored, unmirrored, seconds):
+        journals[:] = [replace(journal, dead=False) for journal in journals]
 
 
 def _complain(leases: ExpiredLeases, what: str, error: Exception) -> None:
@@ -149,11 +153,16 @@ def _replay(services: Services, worker: str, recorded: Iterable[AttemptResult]) 
 
 
 def _requeue_all(
-    services: Services, dead: Collection[str], expired: Collection[str], unmirrored: Collection[str]
-) -> None:
+    services: Services, dead: Collection[str], expired: Collection[str], unmirrored: Collection[str], seconds: float
+) -> bool:
+    """Requeues their entries in batches, none of which begins after `seconds`; returns whether none is left."""
+    end = time.monotonic() + seconds
     while requeued := _requeue_batch(services, dead, expired, unmirrored):
         LEASES_RECOVERED.labels("recipients").inc(requeued)
         logger.warning("requeued rows of a dead worker", extra={"recipients": requeued})
+        if time.monotonic() >= end:
+            return False
+    return True
 
 
 MIRROR_PATIENCE = timedelta(seconds=90)
@@ -214,8 +223,10 @@ def has_uncertain_due(session: Session) -> bool:
     return bool(session.scalar(select(exists().where(IS_UNCERTAIN, QueueEntry.due_time <= now()))))
 
 
-def resolve_uncertain(services: Services) -> None:
-    """Resolves all recipients that have been uncertain for long enough."""
+def resolve_uncertain(services: Services, *, seconds: float = math.inf) -> None:
+    """Resolves the recipients that have been uncertain for long enough. What is left after `seconds` waits for the
+    next call."""
+    end = time.monotonic() + seconds
     with services.database.read() as session:
         has_more = has_uncertain_due(session)
     while has_more:
@@ -227,7 +238,7 @@ def resolve_uncertain(services: Services) -> None:
         if rows:
             numbers = {"recipients": len(rows), "arrived": len(signs), "given_up": len(ended) - len(signs)}
             logger.warning("resolved uncertain messages", extra=numbers)
-        has_more = len(rows) == BATCH_SIZE
+        has_more = len(rows) == BATCH_SIZE and time.monotonic() < end
 
 
 def _due_rows(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:

@@ -16,8 +16,8 @@ from app.db.models import Send
 from app.infrastructure.redis_client import SENDS
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
-from app.sends.outcomes import write
-from app.sends.outcomes.attempt_result import journal_folder, scan_journals
+from app.sends.outcomes import recovery, write
+from app.sends.outcomes.attempt_result import Journal, journal_folder, scan_journals
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, texts
 from tests.jobs.delivery.test_fairness import addresses
@@ -114,6 +114,37 @@ def test_what_is_done_between_drains_is_also_done_while_slow_messages_keep_one_f
     draining.join(PATIENCE)
     assert rows.states(ids) == ["delivered", "delivered"]
     assert [rows.recipient(recipient_id).attempts for recipient_id in ids] == [1, 1]
+
+
+def test_a_recovery_ends_in_time_for_the_messages_that_are_in_flight(
+    rows: Rows,
+    make_worker: Changed,
+    mail_server: MailServer,
+    start_drain: StartDrain,
+    *,
+    drain_clock: ClockAhead,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their leases would run out meanwhile. The next recovery goes on, with the journal of the dead worker."""
+    monkeypatch.setattr(drain_module, "RECOVERY_SECONDS", 0.0)
+    monkeypatch.setattr(recovery, "BATCH_SIZE", 1)
+    worker = make_worker(send_connections=2)
+    ids = rows.add_send(addresses(2))
+    with mail_server.hold_answers(after=1):
+        draining = start_drain(worker)
+        wait_until(lambda: sorted(rows.states(ids)) == ["delivered", "sending"], "one is sent, the other is in flight")
+        lost = rows.add_send(["61411111111", "61422222222"], type="sms", due_in=60)
+        uncertain = rows.add_send(["61433333333", "61444444444"], type="sms", due_in=60)
+        Journal(folder := journal_folder(worker.settings), "dead").close()
+        rows.change(lost, state="sending", worker="dead", lease_time=now(), attempts=1)
+        rows.change(uncertain, state="uncertain", due_time=now(), attempts=1)
+        drain_clock.ahead = drain_module.TIME_SLICE + drain_module.MAX_WAIT
+        wait_until(lambda: rows.states([lost[0], uncertain[0]]) == ["sent", "sent"], "the first ones are sent")
+        assert [rows.states(lost)[1], rows.states(uncertain)[1]] == ["sending", "uncertain"]
+        assert (folder / "dead.journal").exists()
+        drain_clock.ahead *= 2
+        wait_until(lambda: rows.states([*lost, *uncertain]) == ["sent"] * 4, "the others are sent")
+    draining.join(PATIENCE)
 
 
 def test_rows_that_become_due_during_a_drain_are_claimed(
