@@ -180,11 +180,17 @@ def _entries(moment: datetime, begin: QueueBegin) -> Iterator[Select[Any]]:
 
 _FIRST_UNCERTAIN = func.coalesce(
     select(func.min(RecipientStep.time))
-    .where(RecipientStep.recipient_id == QueueEntry.recipient_id, RecipientStep.step == TimelineStep.UNCERTAIN)
+    .where(_STEPS, RecipientStep.step == TimelineStep.UNCERTAIN, RecipientStep.id > func.coalesce(_LAST_ANSWER, 0))
+_ANSWERS = TimelineStep.SENT, TimelineStep.DEFERRED, TimelineStep.BOUNCED, TimelineStep.FAILED
+_STEPS = RecipientStep.recipient_id == QueueEntry.recipient_id
+_LAST_ANSWER = (
+    select(func.max(RecipientStep.id)).where(_STEPS, RecipientStep.step.in_(_ANSWERS)).correlate(QueueEntry)
+).scalar_subquery()
     .scalar_subquery(),
     QueueEntry.due_time,
 )
-"""The first attempt without an answer, since with each further one the wait begins anew."""
+"""The first attempt without an answer, since with each further one the wait begins anew. What came before another
+answer or an outcome, which a retry leaves in the timeline, does not count."""
 
 
 def _ordered(
