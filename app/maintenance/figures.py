@@ -133,8 +133,11 @@ def families(figures: Figures) -> Iterator[Family]:
     """The figures as metrics."""
     for name, values in figures.items():
         if name not in STATUS_FIGURES:
-            definition = DEFINITIONS[name]
-            yield gauge_family(name, definition.documentation, definition.labels, values)
+            yield _family(DEFINITIONS[name], values)
+
+
+def _family(definition: Definition, values: Measurement) -> Family:
+    return gauge_family(definition.name, definition.documentation, definition.labels, values)
 
 
 def _queue(session: Session, moment: datetime, begin: QueueBegin) -> Figures:
@@ -178,14 +181,14 @@ def _entries(moment: datetime, begin: QueueBegin) -> Iterator[Select[Any]]:
         yield _ordered(entry_in_state(state), literal(state.value), *order, since=since)
 
 
-_FIRST_UNCERTAIN = func.coalesce(
-    select(func.min(RecipientStep.time))
-    .where(_STEPS, RecipientStep.step == TimelineStep.UNCERTAIN, RecipientStep.id > func.coalesce(_LAST_ANSWER, 0))
 _ANSWERS = TimelineStep.SENT, TimelineStep.DEFERRED, TimelineStep.BOUNCED, TimelineStep.FAILED
 _STEPS = RecipientStep.recipient_id == QueueEntry.recipient_id
 _LAST_ANSWER = (
     select(func.max(RecipientStep.id)).where(_STEPS, RecipientStep.step.in_(_ANSWERS)).correlate(QueueEntry)
 ).scalar_subquery()
+_FIRST_UNCERTAIN = func.coalesce(
+    select(func.min(RecipientStep.time))
+    .where(_STEPS, RecipientStep.step == TimelineStep.UNCERTAIN, RecipientStep.id > func.coalesce(_LAST_ANSWER, 0))
     .scalar_subquery(),
     QueueEntry.due_time,
 )
@@ -432,27 +435,18 @@ def scrape(settings: Settings, reader: FiguresReader) -> bytes:
 
 def _host_families(settings: Settings) -> Iterator[Family]:
     sizes = journal_sizes(settings)
-    values: dict[Definition, Measurement] = {
-        JOURNAL_BYTES: {(): float(sum(sizes))},
-        JOURNALS: {(): float(len(sizes))},
-        BUILD: {(VERSION, platform.python_version()): 1.0},
-    }
-    for definition, measured in values.items():
-        yield gauge_family(definition.name, definition.documentation, definition.labels, measured)
+    yield _family(JOURNAL_BYTES, {(): float(sum(sizes))})
+    yield _family(JOURNALS, {(): float(len(sizes))})
+    yield _family(BUILD, {(VERSION, platform.python_version()): 1.0})
 
 
 def _installation_families(reading: Reading | None) -> Iterator[Family]:
     """Without a reading the database has not answered since the process started, or for long."""
     if reading is None:
-        yield _single(DATABASE_UP.name, DATABASE_UP.documentation, 0.0)
+        yield _family(DATABASE_UP, {(): 0.0})
         return
     yield from families(reading.figures)
-    yield _single(DATABASE_UP.name, DATABASE_UP.documentation, float(reading.database_up))
-    yield _single(REDIS_UP.name, REDIS_UP.documentation, float(reading.redis_up))
-    yield _single(AGE.name, AGE.documentation, round(time.monotonic() - reading.taken, 3))
-    yield _single(SECONDS.name, SECONDS.documentation, round(reading.seconds, 3))
-
-
-def _single(name: str, documentation: str, value: float) -> Family:
-    only: Measurement = {(): value}
-    return gauge_family(name, documentation, (), only)
+    yield _family(DATABASE_UP, {(): float(reading.database_up)})
+    yield _family(REDIS_UP, {(): float(reading.redis_up)})
+    yield _family(AGE, {(): round(time.monotonic() - reading.taken, 3)})
+    yield _family(SECONDS, {(): round(reading.seconds, 3)})
