@@ -327,7 +327,7 @@ def _clean(services: Services) -> None:
     _delete_older(services, TriggerFiring, TriggerFiring.time, logs)
     _delete_older(services, InboundRecord, InboundRecord.time, logs)
     _delete_older(services, DomainReport, DomainReport.time, logs)
-    _delete_older(services, HookToken, HookToken.time, logs and max(logs, TOKEN_LIFETIME))
+    _delete_older(services, HookToken, HookToken.time, TOKEN_LIFETIME)
     _delete_older(services, DkimKey, DkimKey.retired_time, RETIRED_KEY_LIFETIME)
     _delete_older(services, ContactImport, ContactImport.last_modified_time, logs)
     _delete_older(services, BulkAction, BulkAction.end_time, logs)
