@@ -19,6 +19,9 @@ from app.audit.seals import has_unsealed
 from app.bulk_actions.run import has_due as has_due_actions
 from app.clock import now, seconds_to_next_month
 from app.db.outage import log_failure
+from app.events.batches import has_due as has_due_events
+from app.inbound.simulated import has_due as has_due_simulations
+from app.inbound.smpp import has_overdue_parts
 from app.infrastructure import liveness
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.redis_client import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
@@ -76,10 +79,10 @@ def tick(
 def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweeps.RunSweep) -> None:
     with services.database.read() as session:
         sends = queue.finds_work(session)
-        events = sweeps.events_waiting(session, services.settings)
-        replies = sweeps.replies_waiting(session)
+        events = has_due_events(session, services.settings)
+        replies = has_overdue_parts(session)
         has_runs = runs.finds_work(session)
-        simulations = sweeps.simulations_waiting(session)
+        simulations = has_due_simulations(session)
         actions = has_due_actions(session)
         checks = has_due_checks(session)
         sign_ins = has_due_sign_ins(session, services.settings)

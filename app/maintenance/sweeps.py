@@ -62,9 +62,8 @@ from app.db.models import (
     table_of,
 )
 from app.db.queue import RUN_QUEUE, SEND_QUEUE
-from app.events import batches
 from app.events.rotation import rotate_events
-from app.inbound import simulated, smpp
+from app.inbound import smpp
 from app.inbound.hooks.mailgun import TOKEN_LIFETIME
 from app.infrastructure import liveness
 from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
@@ -136,8 +135,8 @@ AUDIT_ENTRIES = AgingRows(
 )
 
 
-def delete_aged(services: Services, aged: AgingRows) -> int:
-    """Deletes the rows past the retention of their account, in chunks; returns their number."""
+def delete_aged(services: Services, aged: AgingRows) -> None:
+    """Deletes the rows past the retention of their account, in chunks."""
     default, moment, total = aged.default(services.settings), now(), 0
     with services.database.read() as session:
         periods = aged.periods_of_accounts(session)
@@ -146,7 +145,8 @@ def delete_aged(services: Services, aged: AgingRows) -> int:
         retention = default if account_id is None else periods.get(account_id, default)
         if retention is not None:
             total += _delete(services, aged, is_owner, moment - retention)
-    return total
+    if total:
+        logger.info("cleaned %s", aged.model.__tablename__, extra={"rows": total})
 
 
 def _owners(session: Session, aged: AgingRows) -> Iterator[Owner]:
@@ -200,12 +200,9 @@ def delete_beyond_limit(services: Services) -> None:
     total = 0
     for account_id in accounts:
         last = _last_beyond_limit(services, account_id)
-        while last is not None and not services.stopping.is_set():
-            liveness.report()
-            deleted = _delete_captured(services, account_id, last)
-            total += deleted
-            if deleted < CHUNK:
-                break
+        if last is not None:
+            is_beyond = and_(CapturedMessage.account_id == account_id, CapturedMessage.id <= last)
+            total += _delete_in_chunks(services, CapturedMessage, CapturedMessage.id, is_beyond)
     if total:
         logger.info("deleted the oldest captured messages", extra={"rows": total})
 
@@ -216,17 +213,6 @@ def _last_beyond_limit(services: Services, account_id: int) -> int | None:
     newest = captured_ids.order_by(CapturedMessage.id.desc())
     with services.database.read() as session:
         return session.scalars(newest.offset(services.settings.test_inbox_messages).limit(1)).first()
-
-
-def _delete_captured(services: Services, account_id: int, last: int) -> int:
-    captured_ids = select(CapturedMessage.id).where(
-        CapturedMessage.account_id == account_id, CapturedMessage.id <= last
-    )
-    oldest = captured_ids.order_by(CapturedMessage.id).limit(CHUNK)
-    with services.database.write() as transaction:
-        statement = delete(CapturedMessage).where(CapturedMessage.id.in_(oldest))
-        result: CursorResult[Any] = transaction.connection().execute(statement)
-        return result.rowcount
 
 
 BACKOFF_RETENTION = timedelta(days=1)
@@ -276,11 +262,6 @@ class SendQueueSweep:
         return QueueBegin(self._due.begin, self._leases.begin)
 
 
-def events_waiting(session: Session, settings: Settings) -> bool:
-    """Whether a webhook is due and has events."""
-    return batches.has_due(session, settings)
-
-
 class RunSweep:
     """The memory of one process of the runs of automations between sweeps."""
 
@@ -291,16 +272,6 @@ class RunSweep:
         """Whether a run is due, or held after the end of a pause."""
         self._due.look(session)
         return self._due.has_any(session) or has_held_to_release(session)
-
-
-def replies_waiting(session: Session) -> bool:
-    """Whether parts of a long reply have waited long enough for the missing ones."""
-    return smpp.has_overdue_parts(session)
-
-
-def simulations_waiting(session: Session) -> bool:
-    """Whether something is to happen to a captured message to a magic address."""
-    return simulated.has_due(session)
 
 
 def clean(services: Services) -> None:
@@ -321,8 +292,8 @@ def _clean(services: Services) -> None:
     settings = services.settings
     logs = settings.retain_logs
     _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, settings.retain_idempotency)
-    _delete_aged(services, WEBHOOK_ATTEMPTS)
-    _delete_aged(services, CAPTURED_MESSAGES)
+    delete_aged(services, WEBHOOK_ATTEMPTS)
+    delete_aged(services, CAPTURED_MESSAGES)
     delete_beyond_limit(services)
     _delete_older(services, TriggerFiring, TriggerFiring.time, logs)
     _delete_older(services, InboundRecord, InboundRecord.time, logs)
@@ -340,7 +311,7 @@ def _clean(services: Services) -> None:
     _delete_older(services, ConsoleLink, ConsoleLink.end_time, NO_RETENTION)
     _delete_older(services, ConsoleSession, ConsoleSession.end_time, NO_RETENTION)
     _delete_older(services, ConsoleSignIn, ConsoleSignIn.end_time, NO_RETENTION)
-    _delete_aged(services, AUDIT_ENTRIES)
+    delete_aged(services, AUDIT_ENTRIES)
     _delete_entries_without_recipient(services, known_begin(services.redis))
     if sends := history.delete_sends_before_history(services):
         logger.info("cleaned sends", extra={"rows": sends})
@@ -348,11 +319,6 @@ def _clean(services: Services) -> None:
         logger.info("cleaned recipient_labels", extra={"rows": labels})
     rotate_events(services)
     services.database.refresh_statistics()
-
-
-def _delete_aged(services: Services, aged: AgingRows) -> None:
-    if total := delete_aged(services, aged):
-        logger.info("cleaned %s", aged.model.__tablename__, extra={"rows": total})
 
 
 def _delete_older(
@@ -364,13 +330,7 @@ def _delete_older(
 ) -> None:
     if retention is None:
         return
-    moment, total = now() - retention, 0
-    while not services.stopping.is_set():
-        liveness.report()
-        deleted = _delete_chunk(services, model, time, and_(time < moment, *conditions))
-        total += deleted
-        if deleted < CHUNK:
-            break
+    total = _delete_in_chunks(services, model, time, and_(time < now() - retention, *conditions))
     if total:
         logger.info("cleaned %s", model.__tablename__, extra={"rows": total})
 
@@ -399,11 +359,18 @@ def _recipient_ids(condition: ColumnElement[bool]) -> Select[int]:
     return select(QueueEntry.recipient_id).where(condition)
 
 
-def _delete_chunk(
-    services: Services, model: type[Base], time: InstrumentedAttribute[Any], is_old: ColumnElement[bool]
+def _delete_in_chunks(
+    services: Services, model: type[Base], order: InstrumentedAttribute[Any], is_old: ColumnElement[bool]
 ) -> int:
+    """Deletes the rows that are old, in that order; returns their number."""
     key = table_of(model).primary_key.columns.values()
-    oldest = select(*key).where(is_old).order_by(time).limit(CHUNK)
-    with services.database.write() as transaction:
-        result: CursorResult[Any] = transaction.connection().execute(delete(model).where(tuple_(*key).in_(oldest)))
-        return result.rowcount
+    oldest = select(*key).where(is_old).order_by(order).limit(CHUNK)
+    statement = delete(model).where(tuple_(*key).in_(oldest))
+    total, deleted = 0, CHUNK
+    while deleted >= CHUNK and not services.stopping.is_set():
+        liveness.report()
+        with services.database.write() as transaction:
+            result: CursorResult[Any] = transaction.connection().execute(statement)
+            deleted = result.rowcount
+        total += deleted
+    return total

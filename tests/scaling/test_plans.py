@@ -32,11 +32,14 @@ from app.db.due import DueAccounts
 from app.db.field_indexes import FieldIndex, create_index
 from app.db.models import Account, AutomationPassedStep, AutomationRun, DelayedPurge, QueueEntry, Recipient, Send
 from app.db.queue import RUN_QUEUE
+from app.events.batches import has_due as has_due_events
 from app.events.dispatch import dispatch_due
 from app.http.context import EXTENSION
 from app.inbound.email.receive import receive_email
 from app.inbound.kannel import reply_secret
+from app.inbound.simulated import has_due as has_due_simulations
 from app.inbound.simulated import simulate_due
+from app.inbound.smpp import has_overdue_parts
 from app.infrastructure.heartbeat import Heartbeat
 from app.maintenance import sweeps
 from app.maintenance.figures import read_figures
@@ -571,9 +574,9 @@ def work(full: Full) -> None:
     with full.services.database.read() as session:
         for _ in range(2):  # the second time with what the first has found
             sweep.finds_work(session)
-        sweeps.events_waiting(session, full.services.settings)
-        sweeps.replies_waiting(session)
-        sweeps.simulations_waiting(session)
+        has_due_events(session, full.services.settings)
+        has_overdue_parts(session)
+        has_due_simulations(session)
         has_due(session)
     simulate_due(full.services)
     sweeps.clean(full.services)

@@ -11,7 +11,7 @@ from sqlalchemy import delete, update
 
 from app.clock import now, this_second
 from app.db.models import ReplyPart, SmsSender
-from app.inbound.smpp import REASSEMBLY_TIMEOUT, incoming_handler
+from app.inbound.smpp import REASSEMBLY_TIMEOUT, has_overdue_parts, incoming_handler
 from app.maintenance import sweeps
 from app.sends.delivery.sender_worker import sender_worker_of
 from tests.jobs.delivery.conftest import Changed, events
@@ -66,7 +66,7 @@ def let_time_pass(phone: Phone) -> None:
         moment = now() - REASSEMBLY_TIMEOUT - timedelta(seconds=1)
         transaction.execute(update(ReplyPart).where(ours).values(time=moment))
     with services.database.read() as session:
-        assert sweeps.replies_waiting(session)
+        assert has_overdue_parts(session)
     sweeps.clean(services)
 
 
@@ -144,4 +144,4 @@ def test_parts_to_a_number_without_an_account_delay_no_others(phone: Phone) -> N
     let_time_pass(phone)
     assert phone.replies() == ["I would like to  … "]
     with phone.rows.services.database.read() as session:
-        assert not sweeps.replies_waiting(session)
+        assert not has_overdue_parts(session)
