@@ -1,5 +1,5 @@
-"""Purging as work of a process: all stages, in a thread of their own (docs/retention.md), and before them what
-forgetting has left in the files of the database (app/db/remains.py).
+"""Purging as work of a process: all stages, in a thread of their own (docs/retention.md), and in another one what
+forgetting has left in the files of the database (app/db/remains.py), which does not wait for the end of a long purge.
 
 A worker runs its jobs one after the other, and webhooks must not wait until millions of recipients are purged, or
 sampled for statistics.
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -30,33 +32,33 @@ logger = logging.getLogger(__name__)
 
 
 class Purger:
-    """The purging of one process."""
+    """The purging of one process, and its cleaning of the files of the database."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
-        self._cleaner = RemainsCleaner(services.database)
-        self._thread: threading.Thread | None = None
+        self._works: dict[str, Callable[[], None]] = {
+            "cleaning the files of the database": RemainsCleaner(services.database).clean,
+            "purging": partial(purge_all, services),
+        }
+        self._threads: dict[str, threading.Thread] = {}
 
     def start(self) -> None:
-        """Purges what is overdue, unless it is being done already."""
-        if self._thread is None or not self._thread.is_alive():
-            thread = threading.Thread(target=self._run, name="purging", daemon=True)
-            thread.start()
-            self._thread = thread
+        """Purges what is overdue and cleans what is left in files, each unless it is being done already."""
+        for name, work in self._works.items():
+            if name not in self._threads or not self._threads[name].is_alive():
+                thread = threading.Thread(target=_attempt, args=(name, work), name=name, daemon=True)
+                thread.start()
+                self._threads[name] = thread
 
     def wait(self, seconds: float = END_SECONDS) -> bool:
-        """Waits until it has ended, which it soon does when the process is asked to stop; returns whether it has."""
-        if self._thread is not None:
-            self._thread.join(seconds)
-        return self._thread is None or not self._thread.is_alive()
-
-    def _run(self) -> None:
-        _attempt("cleaning the files of the database", self._cleaner.clean)
-        _attempt("purging", lambda: purge_all(self._services))
+        """Waits until all has ended, which it soon does when the process is asked to stop; returns whether it has."""
+        end = time.monotonic() + seconds
+        for thread in self._threads.values():
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads.values())
 
 
 def _attempt(name: str, work: Callable[[], None]) -> None:
-    """Work that keeps no other from being done when it fails."""
+    """Work of a thread that tells in the log how it has failed."""
     try:
         work()
     except SQLAlchemyError as error:

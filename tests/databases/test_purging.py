@@ -135,7 +135,7 @@ def own_tenant(request: pytest.FixtureRequest) -> Iterator[Tenant]:
 def kept(own_tenant: Tenant) -> SentMessages:
     """A new account in a database without other accounts' sends."""
     with own_tenant.services.database.write() as transaction:
-        for model in (QueueEntry, RecipientStep, Recipient, Send, Group, Account):
+        for model in (QueueEntry, RecipientStep, Recipient, Send, Group, Remains, Account):
             transaction.execute(delete(model))
     tenant = new_tenant(own_tenant.app)
     return SentMessages(tenant, Rows(tenant.services, tenant.id))
@@ -479,6 +479,10 @@ def locked(services: Services, table: str, mode: str) -> Iterator[None]:
         yield
 
 
+IS_BEGINNING = text(
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
+    "AND query LIKE '%purge_positions%'"
+)
 CANCEL_ANALYZE = text(
     "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
     "WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ANALYZE%'"
@@ -499,6 +503,21 @@ def test_statistics_that_cannot_be_renewed_keep_nothing_from_being_purged(
         assert maintenance.purger().wait(PATIENCE)
     assert not kept.has_content(recipient_id)
     assert kept.scalars(select(Remains.id)) == [1]
+
+
+@pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
+def test_purging_keeps_no_files_from_being_cleaned(kept: SentMessages, clean: Callable[[], None]) -> None:
+    """Somebody is forgotten while it is going on, which may take hours."""
+    (recipient_id,) = kept.add("delivered")
+    with locked(kept.services, "purge_positions", "EXCLUSIVE"):
+        clean()
+        wait_until(lambda: kept.scalars(IS_BEGINNING) == [1], "purging has begun")
+        with kept.services.database.write() as transaction:
+            mark_remains(transaction)
+        clean()
+        wait_until(lambda: not kept.scalars(select(Remains.id)), "the files are clean")
+    assert maintenance.purger().wait(PATIENCE)
+    assert not kept.has_content(recipient_id)
 
 
 @pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
