@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Row, Update, exists, select, update
+from sqlalchemy import ColumnElement, Row, Update, and_, exists, false, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.audit.record import Act, record
@@ -53,11 +53,23 @@ def pause(transaction: Transaction, account_id: int, automation_id: int) -> bool
         return False
     if automation.release == "skip":
         # That was decided of runs which are still to be let go; the next resumption decides of what falls due later.
-        held = update(AutomationRun).where(*_is_held_by_pause(automation_id)).values(skips_next=True)
-        transaction.execute(held, execution_options={"synchronize_session": False})
+        _skip_due(transaction, automation)
     automation.state, automation.paused_time, automation.release = "paused", now(), None
     automation.last_modified_time = this_second()
     return True
+
+
+def _skip_due(transaction: Transaction, automation: Automation) -> None:
+    """Has those of the held runs skip their next step that are due with all that pauses have added, as when they are
+    let go."""
+    run, is_held, moment = AutomationRun, _is_held_by_pause(automation.id), now()
+    shifts = transaction.scalars(select(run.shifted_seconds).where(*is_held).distinct()).all()
+    is_due = (
+        and_(run.shifted_seconds == seconds, run.due_time <= moment - _still_added(automation, seconds))
+        for seconds in shifts
+    )
+    held = update(run).where(*is_held, or_(false(), *is_due)).values(skips_next=True)
+    transaction.execute(held, execution_options={"synchronize_session": False})
 
 
 def resume(transaction: Transaction, account_id: int, automation_id: int, how: Resumption = "send") -> bool:
@@ -164,7 +176,7 @@ def _let_go_columns(automation: Automation, run: HeldRun, moment: datetime) -> d
     """The columns of a run that is let go. One that is due, with all that pauses have added, is due from now on: so it
     is not late by the length of the pause. Any other did not fall due in it. What pauses have added is added when the
     run is found."""
-    added = timedelta(seconds=max(0, automation.shifted_seconds - run.shifted_seconds))
+    added = _still_added(automation, run.shifted_seconds)
     is_due = run.due_time + added <= moment
     return {
         "row": run.id,
@@ -172,6 +184,11 @@ def _let_go_columns(automation: Automation, run: HeldRun, moment: datetime) -> d
         "skips_next": run.skips_next or (is_due and automation.release == "skip"),
         "shifted_seconds": min(run.shifted_seconds, automation.shifted_seconds),
     }
+
+
+def _still_added(automation: Automation, shifted_seconds: int) -> timedelta:
+    """By how much pauses delay a run beyond its due time, which has so many of their seconds already."""
+    return timedelta(seconds=max(0, automation.shifted_seconds - shifted_seconds))
 
 
 def _let_go(row: RowValues) -> Update:

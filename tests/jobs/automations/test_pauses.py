@@ -99,9 +99,10 @@ def test_what_was_to_be_skipped_is_skipped_after_another_pause_too(story: Story,
     assert story.passed(contact_id) == [("hello", "skipped", "paused")]
 
 
+@pytest.mark.parametrize("is_paused_again", [False, True], ids=["let go after it", "still held after it"])
 @pytest.mark.parametrize("is_let_go", [True, False], ids=["let go before the next pause", "still held then"])
 def test_a_message_that_was_to_come_later_did_not_fall_due_in_the_next_pause(
-    story: Story, series: int, is_let_go: bool
+    story: Story, series: int, is_let_go: bool, is_paused_again: bool
 ) -> None:
     story.contact()
     story.work()
@@ -114,6 +115,9 @@ def test_a_message_that_was_to_come_later_did_not_fall_due_in_the_next_pause(
     paused(story, series)
     story.work()
     resumed(story, series, "skip")
+    if is_paused_again:
+        paused(story, series)
+        resumed(story, series, "send")
     story.work()
     assert subjects(story) == ["Hello"]
     story.calendar.move(days=2)
