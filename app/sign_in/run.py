@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.accounts.sessions import encrypted_refresh_token, end_session
@@ -168,10 +168,10 @@ class SignInWorker(LeasedWork[_Work]):
 
 
 def _sessions_of(transaction: Transaction, check: _ClaimedCheck) -> Sequence[int]:
-    """The sessions with the refresh token of the check, locked: another one than was claimed, if its person has chosen
-    another role meanwhile."""
-    has_token = ConsoleSession.person_id == check.person_id, ConsoleSession.refresh_token == check.refresh_token
-    query = select(ConsoleSession.id).where(*has_token).with_for_update()
+    """The sessions of the check, locked: the one that was claimed, whose refresh token may have been encrypted anew
+    meanwhile, or the one that has its refresh token since its person has chosen another role."""
+    is_checked = or_(ConsoleSession.id == check.session_id, ConsoleSession.refresh_token == check.refresh_token)
+    query = select(ConsoleSession.id).where(ConsoleSession.person_id == check.person_id, is_checked).with_for_update()
     transaction.execute(query)  # waits for such a choice, whose session only a later statement sees
     return transaction.scalars(query).all()
 

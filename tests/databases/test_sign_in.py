@@ -202,6 +202,29 @@ def test_a_role_that_is_just_being_chosen_gets_the_new_refresh_token(house: Staf
     assert browser.get(HOME).status_code == 200
 
 
+@pytest.mark.parametrize("is_refused", [False, True], ids=["confirmed", "refused"])
+def test_a_session_whose_refresh_token_is_just_being_encrypted_anew_is_still_found(
+    house: Staff, is_refused: bool
+) -> None:
+    old, new = house.services.settings.secret_keys[0], "another secret of the tests, long enough"
+    settings, made = house.services.settings, house.provider
+    with staff(settings, made, "admins=operator", secret_key_fallbacks=(new,)) as rotating:
+        browser = rotating.signed_in("ann")
+        if is_refused:
+            made.answers["/token"] = 400, {"error": "invalid_grant"}
+        change(rotating, ConsoleSession, check_time=now())
+        asked = made.requests.count(("POST", "/token"))
+        made.silence.clear()
+        rotating.worker.start()
+        wait_until(lambda: made.requests.count(("POST", "/token")) > asked, "the provider is asked")
+        assert encrypt_anew(rotating.services.database, (new, old), lambda _: None) >= 1
+        made.silence.set()
+        rotating.worker.wait()
+        if not is_refused:
+            rotating.check()
+        assert browser.get(HOME).status_code == (401 if is_refused else 200)
+
+
 def test_a_refresh_token_that_nobody_can_decrypt_ends_its_session(house: Staff) -> None:
     browser = house.signed_in("ann")
     change(house, ConsoleSession, refresh_token="no token", check_time=now())
