@@ -20,7 +20,7 @@ from sqlalchemy import Connection, create_engine, text
 from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.privacy.export import export_person
 from app.privacy.forget import forget
-from app.privacy.person import find_person
+from app.privacy.person import PersonSearch
 from app.privacy.places import PLACES
 from bench.contacts import Shop, open_shop
 from bench.processes import CaseFailure
@@ -56,11 +56,11 @@ class Installation:
     def read(self, number: int) -> dict[str, float]:
         """Milliseconds for reading each place of a person."""
         times = {}
-        with self.parts.services.database.read() as session:
-            person = find_person(session, self.account_id, "email", address(number))
+        services = self.parts.services
+        for session, person in PersonSearch(services, [self.account_id], "email", address(number)).people():
             for place in PLACES:
                 began = time.perf_counter()
-                for _ in place.read(self.parts.services, session, person):
+                for _ in place.read(services, session, person):
                     pass
                 times[f"reading {place.name}"] = (time.perf_counter() - began) * 1000
         return times

@@ -13,7 +13,7 @@ from app.addresses import AddressKind
 from app.clock import now, timestamp
 from app.db.models import Account
 from app.privacy.forget import record_act_on_person
-from app.privacy.person import find_person
+from app.privacy.person import PersonSearch
 from app.privacy.place import Shown
 from app.privacy.places import PLACES
 from app.services import Services
@@ -27,24 +27,23 @@ def export_person(
 ) -> Iterator[Found] | None:
     """Everything, account by account and in the order of the places, those without rows left out; None if nothing is
     held. The accounts are as in `forget`. It is recorded before the first page is handed out."""
-    pages = _pages(services, account_ids, kind, address)
+    search = PersonSearch(services, account_ids, kind, address)
+    pages = _pages(services, search)
     first = next(pages, None)
     if first is None:
         return None
-    record_act_on_person(services, "person.exported", account_ids, kind, address, everywhere=everywhere)
+    record_act_on_person(services, search, "person.exported", everywhere=everywhere)
     return chain([first], pages)
 
 
-def _pages(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Iterator[Found]:
+def _pages(services: Services, search: PersonSearch) -> Iterator[Found]:
     """Nobody knows when whoever reads it comes for the next page, so no connection is kept for that time."""
-    for account_id in account_ids:
-        with services.database.read() as session:
-            name = session.scalars(select(Account.name).where(Account.id == account_id)).one()
-            person = find_person(session, account_id, kind, address)
-            for place in PLACES:
-                for page in place.read(services, session, person):
-                    session.close()  # its next statement takes another connection
-                    yield name, place.name, page
+    for session, person in search.people():
+        name = session.scalars(select(Account.name).where(Account.id == person.account_id)).one()
+        for place in PLACES:
+            for page in place.read(services, session, person):
+                session.close()  # its next statement takes another connection
+                yield name, place.name, page
 
 
 # What is held about a person as one JSON document, made page by page (docs/privacy.md#handing-out).

@@ -1,27 +1,28 @@
 """Forgetting a person: everything that the list of places has, in short transactions (docs/privacy.md#forgetting).
 
 Each round looks everything up again, until one finds nothing: what comes in meanwhile is found by the next one. Of
-events, which take the longest, later rounds look through the new ones alone. Nothing is stored between rounds, so a run
-that was interrupted is completed by repeating it.
+events, which take the longest, later rounds look through the new ones alone. How messages spell the address is read at
+the beginning, and again when a round has found nothing. Nothing is stored between rounds, so a run that was interrupted
+is completed by repeating it.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy.orm import Session
 
-from app.addresses import AddressKind, normalize_address
+from app.addresses import AddressKind
 from app.audit.record import Act, record_at_once
 from app.db.commit_order import complete_to, last_event_id
 from app.db.write_turns import WriteTurns
 from app.infrastructure.digests import address_digest
 from app.privacy.addressed import blocked, kept_digests, unsubscribed
 from app.privacy.files import journals_naming
-from app.privacy.person import Person, find_person
+from app.privacy.person import Person, PersonSearch
 from app.privacy.place import Eraser
 from app.privacy.places import PLACES
 from app.privacy.recipients import being_handed_over, count_received
@@ -68,13 +69,14 @@ def forget(
     """Removes the person from these accounts, which are those of the first and its test account, or of everybody.
     Messages that are being handed over are finished first: they are waited for so many seconds. `advance` is called
     with the number of what was removed."""
-    record_act_on_person(services, "person.forgotten", account_ids, kind, address, everywhere=everywhere)
+    search = PersonSearch(services, account_ids, kind, address)
+    record_act_on_person(services, search, "person.forgotten", everywhere=everywhere)
     forgotten, end = ForgetReport(), time.monotonic() + wait
     eraser, done = Eraser(services, WriteTurns(services.database)), dict[int, Person]()
     for _ in range(MAX_ROUNDS):
         removed: Counter[str] = Counter()
         forgotten.in_flight, forgotten.journals = [], []
-        for session, person in _people(services, account_ids, kind, address):
+        for session, person in search.people():
             forgotten.other_addresses.update(person.other_addresses)
             # Up to it, no more events can appear.
             last = min(complete_to(session, person.account_id), last_event_id(session))
@@ -84,9 +86,10 @@ def forget(
             _look_for_rest(services, session, person, forgotten)
         forgotten.removed += removed
         advance(removed.total())
-        if not removed and (forgotten.is_complete or not _wait(services, end)):
+        is_last = not removed and (forgotten.is_complete or not _wait(services, end))
+        if is_last and not search.finds_more_spellings():
             break
-    for session, person in _people(services, account_ids, kind, address):
+    for session, person in search.people():
         forgotten.kept.update({state: count for state, count in kept_digests(session, person).items() if count})
     return forgotten
 
@@ -94,35 +97,24 @@ def forget(
 def held(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Mapping[str, int]:
     """How much each place has of the person, by its name; nothing is changed."""
     counts: Counter[str] = Counter()
-    for session, person in _people(services, account_ids, kind, address):
+    for session, person in PersonSearch(services, account_ids, kind, address).people():
         for place in PLACES:
             counts[place.name] += sum(len(page) for page in place.read(services, session, person))
     return +counts
 
 
-def record_act_on_person(
-    services: Services, action: str, account_ids: Sequence[int], kind: AddressKind, address: str, *, everywhere: bool
-) -> None:
+def record_act_on_person(services: Services, search: PersonSearch, action: str, *, everywhere: bool) -> None:
     """Records what is about to be done, in one entry: that of the first account, or of none for everybody's. The log
     knows the address by its keyed hash. It says how many contacts, messages and suppressions there are: unlike `held`
-    it reads no row, and counts only what an index finds."""
+    it counts only what an index finds."""
     counts = {"contacts": 0, "messages": 0, "suppressions": 0}
-    for session, person in _people(services, account_ids, kind, address):
+    for session, person in search.people():
         counts["contacts"] += len(person.contact_ids)
         counts["messages"] += count_received(session, person)
         counts["suppressions"] += len(unsubscribed(session, person)) + len(blocked(session, person))
-    digest = address_digest(services.settings.secret_key, normalize_address(kind, address))
-    account_id = None if everywhere else account_ids[0]
+    digest = address_digest(services.settings.secret_key, search.address)
+    account_id = None if everywhere else search.account_ids[0]
     record_at_once(services.database, Act(action, account_id, address_digest=digest, counts=counts))
-
-
-def _people(
-    services: Services, account_ids: Sequence[int], kind: AddressKind, address: str
-) -> Iterator[tuple[Session, Person]]:
-    """The person in each of the accounts, with a session to look for more."""
-    for account_id in account_ids:
-        with services.database.read() as session:
-            yield session, find_person(session, account_id, kind, address)
 
 
 def _after_events_of(before: Person | None, person: Person) -> Person:

@@ -690,6 +690,8 @@ def test_a_person_is_forgotten_however_the_address_is_written(
     number, sends = unique(""), SendsApi(tenant)
     written, named = f"{local}{number}@{domain}", f"ä{local[-3:].lower()}{number}@{domain.lower()}"
     other, unlike = new_email(), f"Ö{local}{number}@{domain}"
+    webhook = tenant.add(Webhook, url=f"https://{unique('hook')}.example/", creation_time=now(), due_time=now())
+    add_event(tenant, webhook, 2**40, written)
     sends.send(sends.email(recipients=[{"email": written}, {"email": unlike}]))
     sends.send(sends.email(recipients=[{"email": other}], reply_to=written))
     sends.send(sends.email(recipients=[{"email": other}], reply_to=unlike))
@@ -697,13 +699,48 @@ def test_a_person_is_forgotten_however_the_address_is_written(
         transaction.execute(update(Send).where(Send.reply_to == unlike).values(bcc_address=written))
         transaction.execute(delete(Contact).where(Contact.account_id == tenant.id))  # by whom messages are found, too
     forgotten = forget(worker, [tenant.id], "email", named, wait=0)
-    assert forgotten.removed["sends that named the address"] == 2
+    assert (forgotten.removed["sends that named the address"], forgotten.removed["events"]) == (2, 1)
     assert [row.email for row in rows_of(tenant, Recipient)] == [None, unlike, other, other]
     assert [(row.reply_to, row.bcc_address) for row in rows_of(tenant, Send)] == [
         (None, None),
         (None, None),
         (unlike, None),
     ]
+
+
+def test_a_person_is_forgotten_by_the_address_as_it_was_written(tenant: Tenant, worker: Services) -> None:
+    """In other characters for the letters and full stops of ASCII, which are not looked for otherwise."""
+    written, sends = f"Ann{unique('')}@ｅx。example", SendsApi(tenant)
+    sends.send(sends.email(recipients=[{"email": written}]))
+    sends.send(sends.email(recipients=[{"email": new_email()}], reply_to=written))
+    with worker.database.write() as transaction:
+        transaction.execute(delete(Contact).where(Contact.account_id == tenant.id))
+    forgotten = forget(worker, [tenant.id], "email", written, wait=0)
+    assert forgotten.removed["sends that named the address"] == 1
+    assert [row.email is None for row in rows_of(tenant, Recipient)] == [True, False]
+    assert [row.reply_to for row in rows_of(tenant, Send)] == [None, None]
+
+
+def test_a_message_that_comes_meanwhile_is_forgotten_however_its_address_is_written(
+    tenant: Tenant, worker: Services
+) -> None:
+    """How messages write the address is read at the beginning, and again once nothing more is found."""
+    email, sends, passes = f"änna{unique('')}@x.example", SendsApi(tenant), []
+    written = [email.replace("ä", "Ä").replace("x.", "X。")]
+
+    def come(_removed: int) -> None:
+        if written:
+            sends.send(sends.email(recipients=[{"email": written.pop()}]))
+            with worker.database.write() as transaction:
+                transaction.execute(delete(Contact).where(Contact.account_id == tenant.id))
+
+    sends.send(sends.email(recipients=[{"email": email}, {"email": new_email()}]))
+    for _ in range(2):
+        with StatementCounter(worker.database.engine) as counted:
+            forget(worker, [tenant.id], "email", email, wait=0, advance=come)
+        passes.append(sum("DISTINCT lower(recipients.email)" in statement for statement in counted.statements))
+    assert [row.email is None for row in rows_of(tenant, Recipient)] == [True, False, True]
+    assert passes == [3, 2]
 
 
 def test_a_message_that_is_being_handed_over_is_waited_for(tenant: Tenant, worker: Services) -> None:
