@@ -114,8 +114,8 @@ def _warn_of_clock(difference: Difference) -> Iterator[str]:
 
 
 def need_installation_key(parts: Services, check: Callable[[Database, SecretKeys], None] = check_secret_key) -> None:
-    """Refuses a command that encrypts something, as a process refuses to start: nobody else could read it
-    (docs/secrets.md#one-key-for-all-hosts)."""
+    """Refuses a command that encrypts something or makes keyed hashes, as a process refuses to start: nobody else could
+    read or recognise them (docs/secrets.md#one-key-for-all-hosts)."""
     try:
         check(parts.database, parts.settings.secret_keys)
     except ForeignSecretKey as error:
@@ -265,12 +265,13 @@ class Group(WholeSentence, AppGroup):
         of: Target = "account",
         shows: Printer | None = None,
         *,
-        encrypts: bool = False,
+        needs_key: bool = False,
         **attributes: Any,
     ) -> Decorator:
         """Makes a command of a function that changes something, as `reads`, in a transaction that is committed before
-        the result is shown. One that encrypts needs the key of the installation."""
-        calls = _in_transaction_with_key if encrypts else partial(_in_session, Database.write)
+        the result is shown. One that encrypts something, or knows addresses by keyed hashes, needs the key of the
+        installation."""
+        calls = _in_transaction_with_key if needs_key else partial(_in_session, Database.write)
         return self._adds(name, of, shows or print_result, calls, attributes)
 
     def runs(self, name: str, of: Target = "account", shows: Printer | None = None, **attributes: Any) -> Decorator:

@@ -182,7 +182,7 @@ def same_address(session: Session, account: Account, limit: int) -> list[Row]:
     return [pair._asdict() for pair in find_pairs(session, account.id, limit)]
 
 
-@group.writes("create", CONTACT_LIST, _print_contact)
+@group.writes("create", CONTACT_LIST, _print_contact, needs_key=True)
 @values_argument
 def create(transaction: Transaction, contact_list: ListSpec, values: tuple[str, ...]) -> Row:
     """Create a contact, for example with email=ann@example.com first_name=Ann subscribed.email=no."""
@@ -190,7 +190,7 @@ def create(transaction: Transaction, contact_list: ListSpec, values: tuple[str, 
     return contact_row(transaction, contact_list, contact_id)
 
 
-@group.writes("update", CONTACT_LIST, _print_contact)
+@group.writes("update", CONTACT_LIST, _print_contact, needs_key=True)
 @click.argument("contact")
 @values_argument
 def update(transaction: Transaction, contact_list: ListSpec, contact: str, values: tuple[str, ...]) -> Row:
@@ -200,7 +200,7 @@ def update(transaction: Transaction, contact_list: ListSpec, contact: str, value
     return contact_row(transaction, contact_list, stored_contact.id)
 
 
-@group.writes("delete", CONTACT_LIST)
+@group.writes("delete", CONTACT_LIST, needs_key=True)
 @click.argument("contact")
 def delete(transaction: Transaction, contact_list: ListSpec, contact: str) -> CommandResult:
     """Delete a contact. CONTACT is its id, email or mobile."""

@@ -106,7 +106,7 @@ def _text(_context: click.Context, _parameter: click.Parameter, file: TextIO) ->
     "rotate",
     DOMAIN,
     print_domain,
-    encrypts=True,
+    needs_key=True,
     epilog=f"The new keys sign mail after `{COMMAND_LINE} domains verify` finds their records.",
 )
 @selector_option
@@ -120,7 +120,7 @@ def rotate(transaction: Transaction, domain: Domain, selector: str | None) -> Ro
     "import-key",
     DOMAIN,
     print_domain,
-    encrypts=True,
+    needs_key=True,
     epilog=f"The key signs mail after `{COMMAND_LINE} domains verify` finds its record.",
 )
 @click.option("--selector", required=True, help="The selector under which its public key is published.")
@@ -172,7 +172,7 @@ def show(session: Session, domain: Domain) -> Row:
     return domain_row(session, domain)
 
 
-@group.writes("add", shows=print_with_warning, encrypts=True)
+@group.writes("add", shows=print_with_warning, needs_key=True)
 @click.argument("name")
 @click.option("--trust", is_flag=True, help="Allow sends from the domain without checking its DNS records.")
 @selector_option

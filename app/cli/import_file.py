@@ -20,7 +20,17 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.cli.base import Command, Failure, WrongValue, account_option, echo, json_option, list_option, print_done
+from app.cli.base import (
+    Command,
+    Failure,
+    WrongValue,
+    account_option,
+    echo,
+    json_option,
+    list_option,
+    need_installation_key,
+    print_done,
+)
 from app.cli.csv_files import STANDARD_STREAM, csv_source, csv_writer, format_options
 from app.cli.find_contacts import find_list
 from app.cli.progress import progress
@@ -186,6 +196,7 @@ def import_(
     nothing is imported. The encoding and the delimiter are detected.
     """
     _check_rejects(file, given["rejects"], given["skip_faulty"])
+    need_installation_key(services())
     with services().database.read() as session:
         contact_list = find_list(session, account, list_)
     kind = ContactsOfList(contact_list, empty_clears=empty_clears)

@@ -14,7 +14,17 @@ from app.accounts.find import find_account
 from app.addresses import NormalizedAddress, normalize_address
 from app.bulk_actions.kinds import UNBLOCK
 from app.bulk_actions.preview import Preview
-from app.cli.base import CommandResult, Group, Row, WrongValue, account_option, address_kind, json_option, limit_option
+from app.cli.base import (
+    CommandResult,
+    Group,
+    Row,
+    WrongValue,
+    account_option,
+    address_kind,
+    json_option,
+    limit_option,
+    need_installation_key,
+)
 from app.cli.bulk_actions import ask_for_all, print_asked
 from app.cli.csv_files import export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
@@ -104,7 +114,7 @@ def _normalized(address: str) -> NormalizedAddress:
     return normalize_address(address_kind(address), address)
 
 
-@group.writes("unsubscribe")
+@group.writes("unsubscribe", needs_key=True)
 @click.argument("address")
 @list_option
 def unsubscribe(transaction: Transaction, account: Account, address: str, list_: str | None) -> CommandResult:
@@ -116,7 +126,7 @@ def unsubscribe(transaction: Transaction, account: Account, address: str, list_:
     return CommandResult(f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}", facts)
 
 
-@group.writes("resubscribe", "installation")
+@group.writes("resubscribe", "installation", needs_key=True)
 @click.argument("address")
 @list_option
 @account_option
@@ -159,7 +169,7 @@ def _is_filter(text: str) -> bool:
     return bool(equals) and name.partition(":")[0] in CONSOLE_SUPPRESSIONS.filters
 
 
-@group.writes("block")
+@group.writes("block", needs_key=True)
 @click.argument("address")
 @click.option("--reason", default="blocked by hand", show_default=True, help="Why; the suppression shows it.")
 def block(transaction: Transaction, account: Account, address: str, reason: str) -> CommandResult:
@@ -184,6 +194,7 @@ def unblock(
     if dry_run:
         raise WrongValue("--dry-run counts what filters match, such as reply=TEXT")
     (address,) = targets
+    need_installation_key(parts)
     with parts.database.write() as transaction:
         account_id = find_account(transaction, account).id
         was_blocked = remove_blocked(transaction, parts.settings.secret_key, account_id, _normalized(address))

@@ -120,7 +120,7 @@ def show(session: Session, transport: Transport) -> Row:
     return _row(session, transport)
 
 
-@group.writes("create", "installation", encrypts=True)
+@group.writes("create", "installation", needs_key=True)
 @click.argument("name")
 @click.option("--type", type=click.Choice(MESSAGE_TYPES), required=True, help="What it sends.")
 @url_option(required=True)
@@ -133,7 +133,7 @@ def create(transaction: Transaction, name: str, **options: Any) -> Row:
     return _row(transaction, transport)
 
 
-@group.writes("update", TRANSPORT, encrypts=True)
+@group.writes("update", TRANSPORT, needs_key=True)
 @url_option(required=False)
 @click.option(
     "--forbid-account",

@@ -237,7 +237,7 @@ def update(
     return _row(transaction, webhook, pending_events(transaction, webhook.account_id))
 
 
-@group.writes("rotate", WEBHOOK, encrypts=True)
+@group.writes("rotate", WEBHOOK, needs_key=True)
 @click.option("--secret-id", metavar="ID", help="Key id of the new secret. Default: the next free id of k1, k2, …")
 @click.option(
     "--secret", help="The new secret, 32 bytes or more. Default: a generated secret, which is shown only once."

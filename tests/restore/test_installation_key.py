@@ -108,22 +108,33 @@ NEED_THE_KEY = [
     ("webhooks", "create", "https://hooks.example.com/in"),
     ("webhooks", "rotate", "https://hooks.example.com/first"),
     ("seed", "{file}"),
+    ("contacts", "create", "--list", "news", "email=ann@example.com"),
+    ("contacts", "update", "--list", "news", "bob@example.com", "mobile=61491570156"),
+    ("contacts", "delete", "--list", "news", "bob@example.com"),
+    ("contacts", "import", "--list", "news", "{file}"),
     ("contacts", "forget", "ann@example.com", "--yes"),
+    ("suppressions", "block", "ann@example.com"),
+    ("suppressions", "unblock", "ann@example.com"),
+    ("suppressions", "unsubscribe", "ann@example.com"),
+    ("suppressions", "resubscribe", "ann@example.com"),
     ("backup", "{file}.zip"),
 ]
 
 
-def test_a_command_that_encrypts_or_backs_up_needs_the_key_of_the_installation(
+def test_a_command_that_encrypts_hashes_or_backs_up_needs_the_key_of_the_installation(
     installed: Installer, new_settings: Callable[..., Settings], file: str
 ) -> None:
-    """A command line without the setting generates a key, which the processes do not have. What encrypts nothing runs,
-    and a backup without a key."""
+    """A command line without the setting generates a key, which the processes do not have. What needs none runs, and
+    a backup without a key."""
     first = installed("sqlite", migrated=True, SECRET_KEY=OLD)
     first.json("accounts", "create", "acme")
     assert recorded_fingerprint(first.services.database) is None
     first.json("domains", "add", "first.example")
     first.json("transports", "create", "first", "--type", "email", "--url", "smtp://relay.example")
     first.json("webhooks", "create", "https://hooks.example.com/first")
+    first.json("lists", "create", "news")
+    first.json("lists", "add-field", "news", "Email", "Email")
+    first.json("contacts", "create", "--list", "news", "email=bob@example.com")
     before = first.rows("audit_entries")
     Path(file).write_text("accounts: []", "utf-8")
     with running(new_settings("sqlite", DATABASE_URL=first.settings.database_url)) as second:
