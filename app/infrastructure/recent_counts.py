@@ -33,14 +33,16 @@ KEPT_LABELS: Mapping[str, tuple[str, ...]] = {
     "tms_webhook_outages_total": (),
 }
 """Count -> its labels that are kept; it is summed over all others."""
+PROBES = {"/healthz", "/readyz", "/metrics"}
+"""Routes of requests that are left out: they come at a steady rate, however few clients send."""
 
 
 def sample_of(all_counts: Iterable[Counts]) -> Counts:
-    """The sums of the counts by the labels that are kept."""
+    """The sums of the counts by the labels that are kept, without requests that only look at the service."""
     sums: Counts = {}
     for counts in all_counts:
         for (name, labels), value in counts.items():
-            if name in KEPT_LABELS:
+            if name in KEPT_LABELS and dict(labels).get("route") not in PROBES:
                 kept = tuple((label, text) for label, text in labels if label in KEPT_LABELS[name])
                 add(sums, {(name, tuple(sorted(kept))): value})
     return sums

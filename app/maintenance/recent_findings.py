@@ -18,8 +18,6 @@ HANDOVER_SECONDS = "tms_handover_seconds_bucket"
 REPLIES = "tms_transport_replies_total"
 OUTCOMES = "tms_recipient_outcomes_total"
 TYPES = ("email", "sms")
-PROBES = {"/healthz", "/readyz", "/metrics"}
-"""Routes of requests that are left out: they come at a steady rate, however few clients send."""
 
 Growths = Mapping[int, Counts]
 """Window of an alert in seconds -> how much the counts have grown in it."""
@@ -45,7 +43,7 @@ def _requests(growths: Growths) -> Iterator[Finding]:
     counts = growths.get(ALERTS["TmsRequestsFail"].window, {})
     by_status: dict[str, float] = defaultdict(float)
     for (name, labels), value in counts.items():
-        if name == REQUESTS and dict(labels).get("route") not in PROBES:
+        if name == REQUESTS:
             by_status[dict(labels)["status"][0]] += value
     total, failed = sum(by_status.values()), by_status["5"]
     if total and failed / total > ALERTS["TmsRequestsFail"].limit:
@@ -102,7 +100,7 @@ def _buckets(growths: Growths, alert: str, name: str, **labels: str) -> dict[flo
     """Upper bound -> the number of observations up to it, in the window of the alert."""
     buckets: dict[float, float] = defaultdict(float)
     for (key, named), value in growths.get(ALERTS[alert].window, {}).items():
-        if key == name and labels.items() <= dict(named).items() and dict(named).get("route") not in PROBES:
+        if key == name and labels.items() <= dict(named).items():
             buckets[float(dict(named)["le"])] += value
     return buckets
 

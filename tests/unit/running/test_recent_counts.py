@@ -54,6 +54,17 @@ def test_a_count_that_was_begun_anew_has_grown_by_all_of_it(tmp_path: Path) -> N
     assert written(tmp_path, [(100, 50)]).growths(errors(3), [60]) == {60: {POOL: 3.0}}
 
 
+def test_requests_that_only_look_at_the_service_are_left_out(tmp_path: Path) -> None:
+    name, seconds = "tms_http_requests_total", "tms_http_request_seconds_bucket"
+    counts_by_route: list[Counts] = [
+        {(name, (("route", route), ("status", "200"))): 5.0, (seconds, (("le", "1"), ("route", route))): 5.0}
+        for route in ("/v1/transactional-sends", "/healthz", "/readyz", "/metrics")
+    ]
+    RecentCounts(tmp_path).write([dict.fromkeys(counts, 0.0) for counts in counts_by_route])
+    grown = {(name, (("status", "200"),)): 5.0, (seconds, (("le", "1"),)): 5.0}
+    assert RecentCounts(tmp_path).growths(counts_by_route, [60]) == {60: grown}
+
+
 def test_without_a_sample_nothing_has_grown(tmp_path: Path) -> None:
     assert RecentCounts(tmp_path).growths(errors(3), [60]) == {}
 
