@@ -66,6 +66,7 @@ def test_prometheus_reaches_the_metrics_of_every_pod(template: Any) -> None:
     for container in others:
         assert container["volumeMounts"] == api["volumeMounts"]
         assert container["livenessProbe"]["exec"]["command"][-2:] == ["--role", "background"]
+        assert container["startupProbe"]["exec"] == container["livenessProbe"]["exec"]
     values = {item["name"]: item.get("value") for item in api["env"]}
     assert not others or (values["WEB_WORKERS"], values["WEB_THREADS"]) == ("1", "1")
     labels = template["metadata"]["labels"]
