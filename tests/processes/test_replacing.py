@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,40 +16,68 @@ from tests.databases.running import alone
 from tests.support.launched import ROOT
 from tests.support.listeners import own_process
 from tests.support.servers import PATIENCE, free_port, short_folder, wait_until
-from tests.support.service_manager import service_manager
+from tests.support.service_manager import ServiceManager, service_manager
 
 HANGING_CODE = """
 import os, time
 if "TMS_CHECK_START" in os.environ:
-    print("checking", os.getpid(), file=open(os.environ["CHECK_LOG"], "w"), flush=True)
-    time.sleep(3600)
+    log = os.environ["CHECK_LOG"]
+    print("checking", os.getpid(), file=open(log, "w"), flush=True)
+    while not os.path.exists(log + ".go"):
+        time.sleep(0.01)
+    os._exit(0)
 """
+COMMANDS = ["jobs.inbound", "jobs.schedule", "gunicorn wsgi:application"]
 
 
-@pytest.mark.parametrize("command", ["jobs.inbound", "jobs.schedule", "gunicorn wsgi:application"])
-def test_it_shows_life_and_ends_when_asked_while_newer_code_hangs(command: str, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Checking:
+    """A process that checks newer code, which hangs until `go` is called."""
+
+    process: subprocess.Popen[bytes]
+    check: Path
+    manager: ServiceManager
+    log: Path
+    check_log: Path
+
+    def go(self) -> None:
+        self.check_log.with_name(f"{self.check_log.name}.go").touch()
+
+
+@pytest.fixture(params=COMMANDS)
+def checking(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checking]:
     log, check_log = tmp_path / "log", tmp_path / "check"
     (tmp_path / "sitecustomize.py").write_text(HANGING_CODE)
     with alone(None) as parts, short_folder() as folder, service_manager(folder) as manager:
-        paths = os.pathsep.join((str(tmp_path), str(ROOT)))
         environ = {
             **manager.environ,
-            "PYTHONPATH": paths,
+            "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT))),
             "CHECK_LOG": str(check_log),
             "PORT": str(free_port()),
             "WEB_WORKERS": "1",
+            "REDIS_URL": parts.services.settings.redis_url,
         }
-        with own_process(parts, command, log, REDIS_URL=parts.services.settings.redis_url, **environ) as process:
+        with own_process(parts, request.param, log, **environ) as process:
             manager.wait_for("READY=1")
             process.send_signal(signal.SIGUSR2)
             wait_until(lambda: check_log.exists() and "\n" in check_log.read_text(), "the check has begun")
-            check = Path("/proc") / check_log.read_text().split()[1]
-            assert manager.hears_something(PATIENCE)
-            assert check.exists()
-            process.terminate()
-            assert process.wait(PATIENCE) == 0
-            assert not check.exists()
-    assert "keeps running the old code" not in log.read_text()
+            yield Checking(process, Path("/proc") / check_log.read_text().split()[1], manager, log, check_log)
+
+
+def test_it_shows_life_and_ends_when_asked_while_newer_code_hangs(checking: Checking) -> None:
+    assert checking.manager.hears_something(PATIENCE)
+    assert checking.check.exists()
+    checking.process.terminate()
+    assert checking.process.wait(PATIENCE) == 0
+    assert not checking.check.exists()
+    assert "keeps running the old code" not in checking.log.read_text()
+
+
+def test_it_ends_when_asked_just_before_newer_code_turns_out_to_start(checking: Checking) -> None:
+    checking.process.terminate()
+    checking.go()
+    assert checking.process.wait(PATIENCE) == 0
+    assert "now runs the installed code" not in checking.log.read_text()
 
 
 def test_code_that_is_only_checked_does_not_wait_for_the_database(tmp_path: Path) -> None:

@@ -78,9 +78,10 @@ class Master(Arbiter):  # type: ignore[misc]
     def handle_usr2(self) -> None:
         """Replaces the code."""
         folder, begun = self.START_CTX["cwd"], start_signal.after_signal(self.cfg.env_orig)
-        if not replacing.new_code_starts(
+        starts = replacing.new_code_starts(
             begun, folder, meanwhile=liveness.report, is_stopped=lambda: self._is_asked_to_end
-        ):
+        )
+        if not starts or self._is_asked_to_end:  # the newer code would not know of that signal
             return
         environment = {name: value for name, value in begun.items() if not name.startswith("LISTEN_")}
         environment["GUNICORN_PID"] = str(os.getpid())
