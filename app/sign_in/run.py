@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.accounts.sessions import encrypted_refresh_token, end_session
@@ -19,7 +19,7 @@ from app.clock import now, seconds_from_now
 from app.db.database import Transaction
 from app.db.models import ConsolePerson, ConsoleSession, ConsoleSignIn
 from app.infrastructure.leased_work import LEASE_SECONDS, LeasedWork
-from app.secret_keys import SecretUnreadable, decrypt
+from app.secret_keys import SecretKeys, SecretUnreadable, decrypt
 from app.services import Services
 from app.sign_in.attempts import ACCEPTED, BEGUN, CHECK_SECONDS, READY, REFUSED, AttemptSecrets, opened, sealed
 from app.sign_in.due import due_attempts, due_checks, has_due
@@ -136,7 +136,7 @@ class SignInWorker(LeasedWork[_Work]):
         except (ProviderRefusal, SecretUnreadable) as error:
             logger.info("a session at the console ends: %s", error, extra={"session": check.session_id})
             with self._services.database.write() as transaction:
-                for session_id in _sessions_of(transaction, check):
+                for session_id in _sessions_of(transaction, self._services.settings.secret_keys, check):
                     end_session(transaction, session_id)
             return
         self._go_on(check, person)
@@ -148,7 +148,7 @@ class SignInWorker(LeasedWork[_Work]):
         if token is None:
             return check
         with self._services.database.write() as transaction:
-            is_checked = ConsoleSession.id.in_(_sessions_of(transaction, check))
+            is_checked = ConsoleSession.id.in_(_sessions_of(transaction, self._services.settings.secret_keys, check))
             transaction.execute(update(ConsoleSession).where(is_checked).values(refresh_token=token))
         return replace(check, refresh_token=token)
 
@@ -161,19 +161,28 @@ class SignInWorker(LeasedWork[_Work]):
             grants = grants_in(transaction, named_grants(settings, person.claims))
             row = store_person(transaction, settings.oidc_issuer, person.subject, person.claims, grants)
             # Before the roles are judged: a session that is checked for now must have one of them.
-            is_checked = ConsoleSession.id.in_(_sessions_of(transaction, check))
+            is_checked = ConsoleSession.id.in_(_sessions_of(transaction, self._services.settings.secret_keys, check))
             end_sessions_beyond(transaction, row.id, grants)
             next_time = seconds_from_now(CHECK_SECONDS)
             transaction.execute(update(ConsoleSession).where(is_checked).values(check_time=next_time))
 
 
-def _sessions_of(transaction: Transaction, check: _ClaimedCheck) -> Sequence[int]:
-    """The sessions of the check, locked: the one that was claimed, whose refresh token may have been encrypted anew
-    meanwhile, or the one that has its refresh token since its person has chosen another role."""
-    is_checked = or_(ConsoleSession.id == check.session_id, ConsoleSession.refresh_token == check.refresh_token)
-    query = select(ConsoleSession.id).where(ConsoleSession.person_id == check.person_id, is_checked).with_for_update()
+def _sessions_of(transaction: Transaction, secret_keys: SecretKeys, check: _ClaimedCheck) -> Sequence[int]:
+    """The sessions with the refresh token of the check, locked: not the one that was claimed, if its person has chosen
+    another role meanwhile. The token itself is compared, which may have been encrypted anew."""
+    has_token = ConsoleSession.person_id == check.person_id, ConsoleSession.refresh_token.is_not(None)
+    query = select(ConsoleSession.id, ConsoleSession.refresh_token).where(*has_token).with_for_update()
     transaction.execute(query)  # waits for such a choice, whose session only a later statement sees
-    return transaction.scalars(query).all()
+    checked = _token_in(secret_keys, check.refresh_token)
+    return [row.id for row in transaction.execute(query) if _token_in(secret_keys, row.refresh_token) == checked]
+
+
+def _token_in(secret_keys: SecretKeys, stored: str) -> str:
+    """The refresh token that is encrypted there; if its key is lost, what is stored."""
+    try:
+        return decrypt(secret_keys, stored)
+    except SecretUnreadable:
+        return stored
 
 
 def _claim(transaction: Transaction) -> _Work | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from app.accounts.sessions import Grant, switch_role
+from app.accounts.sessions import Grant, encrypted_refresh_token, switch_role
 from app.clock import now
 from app.db.models import ConsoleSession, ConsoleSignIn
 from app.infrastructure.redis_client import AUTOMATIONS
@@ -223,6 +223,22 @@ def test_a_session_whose_refresh_token_is_just_being_encrypted_anew_is_still_fou
         if not is_refused:
             rotating.check()
         assert browser.get(HOME).status_code == (401 if is_refused else 200)
+
+
+def test_a_check_that_is_refused_after_another_one_has_renewed_the_token_ends_no_session(house: Staff) -> None:
+    """The lease of a process that was stopped has ended meanwhile."""
+    made, settings = house.provider, house.services.settings
+    browser = house.signed_in("ann")
+    made.answers["/token"] = 400, {"error": "invalid_grant"}
+    change(house, ConsoleSession, check_time=now())
+    asked = made.requests.count(("POST", "/token"))
+    made.silence.clear()
+    house.worker.start()
+    wait_until(lambda: made.requests.count(("POST", "/token")) > asked, "the provider is asked")
+    change(house, ConsoleSession, refresh_token=encrypted_refresh_token(settings, "a newer token"))
+    made.silence.set()
+    house.worker.wait()
+    assert browser.get(HOME).status_code == 200
 
 
 def test_a_refresh_token_that_nobody_can_decrypt_ends_its_session(house: Staff) -> None:
