@@ -248,7 +248,8 @@ def _check_room(present: Sequence[ListField], name: str, key: str, type_: str) -
 
 
 def _has_contacts(session: Session, row: List) -> bool:
-    """Whether the list has contacts. If it has none, none gets an address before the end of this transaction."""
+    """Whether the list has contacts. If it has none, none gets an address before the end of this transaction; one
+    without an address may be created meanwhile, with values of the type before."""
     _lock_identifiers(session, row)
     return session.scalar(select(Contact.id).where(Contact.list_id == row.id).limit(1)) is not None
 
