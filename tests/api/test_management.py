@@ -229,7 +229,7 @@ def test_a_preview_shows_what_a_recipient_would_get(tenant: Tenant, manager: Cli
 def test_a_webhook_and_its_secrets(tenant: Tenant, manager: Client) -> None:
     list_id = tenant.add_list()
     made = create(tenant, "webhooks", events=["contact.created", "recipient"], list_ids=[list_id])
-    generated, secrets = made.pop("generated_secret"), made.pop("secrets")
+    generated, (secret,) = made.pop("generated_secret"), made.pop("secrets")
     assert made.pop("events")[0] == "contact.created"
     assert made == {
         "id": made["id"],
@@ -238,10 +238,8 @@ def test_a_webhook_and_its_secrets(tenant: Tenant, manager: Client) -> None:
         "creation_time": made["creation_time"],
         "_links": {"self": {"href": path("webhooks", made)}},
     }
-    assert (generated["id"], len(generated["secret"]) >= 43, secrets) == (
-        *("k1", True),
-        [{"id": "k1", "creation_time": made["creation_time"]}],
-    )
+    assert (generated["id"], len(generated["secret"]) >= 43) == ("k1", True)
+    assert (secret["id"], secret.keys()) == ("k1", {"id", "creation_time"})
     assert "generated_secret" not in manager.get(path("webhooks", made)).get_json()
     after = changed(manager, "webhooks", made, {"events": None, "secrets": [{"id": "mine", "secret": SECRET}]})
     assert (after["events"], after["list_ids"]) == (None, [list_id])
