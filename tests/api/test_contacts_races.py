@@ -168,12 +168,21 @@ def test_an_address_that_is_unsubscribed_while_a_contact_gets_it_is_unsubscribed
         suppress.unsubscribe(transaction, tenant.id, "email", email, customers)
 
     works = [contact_gets_it, unsubscribes]
-    first, second = works[::-1] if unsubscribes_first else works
+    overlap(services, *(works[::-1] if unsubscribes_first else works))
+    assert count(tenant, customers, email=email, **{"subscribed.email": "false"}) == 1
+
+
+def overlap(services: Services, first: Callable[[Transaction], None], second: Callable[[Transaction], None]) -> None:
+    """Does the second in another transaction before the first commits."""
     with services.database.write() as transaction:
         first(transaction)
         with meanwhile(services, lambda: services.database.transact(second)):
             transaction.commit()
-    assert count(tenant, customers, email=email, **{"subscribed.email": "false"}) == 1
+
+
+def identifiers_in(services: Services, list_id: int) -> list[str | None]:
+    with services.database.read() as session:
+        return list(session.scalars(select(Contact.identifier).where(Contact.list_id == list_id)))
 
 
 def touch(transaction: Transaction, contact_list: ListSpec, _email: str) -> None:
@@ -210,14 +219,8 @@ def test_a_contact_that_is_written_while_its_list_changes_has_the_identifier_of_
         update_list(transaction, transaction.get_one(List, list_id), {"allow_duplicates": allow_duplicates})
 
     works = [contact_is_written, list_changes]
-    first, second = works[::-1] if changes_first else works
-    with services.database.write() as transaction:
-        first(transaction)
-        with meanwhile(services, lambda: services.database.transact(second)):
-            transaction.commit()
-    with services.database.read() as session:
-        identifiers = session.scalars(select(Contact.identifier).where(Contact.list_id == list_id)).all()
-    assert identifiers == [None if allow_duplicates or write is clear else email]
+    overlap(services, *(works[::-1] if changes_first else works))
+    assert identifiers_in(services, list_id) == [None if allow_duplicates or write is clear else email]
 
 
 @pytest.mark.parametrize("changes_first", [True, False])
@@ -240,14 +243,8 @@ def test_a_field_becomes_an_address_only_before_the_first_contact(
             refusals.append(error.code)
 
     works = [contact_is_created, type_changes]
-    first, second = works[::-1] if changes_first else works
-    with services.database.write() as transaction:
-        first(transaction)
-        with meanwhile(services, lambda: services.database.transact(second)):
-            transaction.commit()
-    with services.database.read() as session:
-        identifiers = session.scalars(select(Contact.identifier).where(Contact.list_id == list_id)).all()
-    assert identifiers == [None if changes_first else mobile]
+    overlap(services, *(works[::-1] if changes_first else works))
+    assert identifiers_in(services, list_id) == [None if changes_first else mobile]
     assert refusals == ([] if changes_first else ["conflict"])
 
 

@@ -183,13 +183,18 @@ def test_a_new_secret_key_takes_attempts_and_sessions_along(house: Staff) -> Non
         assert later.come_back(moved, url).headers["Location"] == HOME
 
 
-def test_a_role_that_is_just_being_chosen_gets_the_new_refresh_token(house: Staff) -> None:
-    browser = house.signed_in("ann")
-    change(house, ConsoleSession, check_time=now())
+def start_check(house: Staff) -> None:
+    """Begins to check a session. The provider has been asked, and answers once its `silence` is set."""
     asked = house.provider.requests.count(("POST", "/token"))
+    change(house, ConsoleSession, check_time=now())
     house.provider.silence.clear()
     house.worker.start()
     wait_until(lambda: house.provider.requests.count(("POST", "/token")) > asked, "the provider is asked")
+
+
+def test_a_role_that_is_just_being_chosen_gets_the_new_refresh_token(house: Staff) -> None:
+    browser = house.signed_in("ann")
+    start_check(house)
     with house.services.database.write() as transaction:
         session_id = transaction.scalars(select(ConsoleSession.id)).one()
         token = switch_role(transaction, session_id, Grant("operator", None))
@@ -212,11 +217,7 @@ def test_a_session_whose_refresh_token_is_just_being_encrypted_anew_is_still_fou
         browser = rotating.signed_in("ann")
         if is_refused:
             made.answers["/token"] = 400, {"error": "invalid_grant"}
-        change(rotating, ConsoleSession, check_time=now())
-        asked = made.requests.count(("POST", "/token"))
-        made.silence.clear()
-        rotating.worker.start()
-        wait_until(lambda: made.requests.count(("POST", "/token")) > asked, "the provider is asked")
+        start_check(rotating)
         assert encrypt_anew(rotating.services.database, (new, old), lambda _: None) >= 1
         made.silence.set()
         rotating.worker.wait()
@@ -227,16 +228,12 @@ def test_a_session_whose_refresh_token_is_just_being_encrypted_anew_is_still_fou
 
 def test_a_check_that_is_refused_after_another_one_has_renewed_the_token_ends_no_session(house: Staff) -> None:
     """The lease of a process that was stopped has ended meanwhile."""
-    made, settings = house.provider, house.services.settings
     browser = house.signed_in("ann")
-    made.answers["/token"] = 400, {"error": "invalid_grant"}
-    change(house, ConsoleSession, check_time=now())
-    asked = made.requests.count(("POST", "/token"))
-    made.silence.clear()
-    house.worker.start()
-    wait_until(lambda: made.requests.count(("POST", "/token")) > asked, "the provider is asked")
-    change(house, ConsoleSession, refresh_token=encrypted_refresh_token(settings, "a newer token"))
-    made.silence.set()
+    house.provider.answers["/token"] = 400, {"error": "invalid_grant"}
+    newer = encrypted_refresh_token(house.services.settings, "a newer token")
+    start_check(house)
+    change(house, ConsoleSession, refresh_token=newer)
+    house.provider.silence.set()
     house.worker.wait()
     assert browser.get(HOME).status_code == 200
 
