@@ -15,6 +15,7 @@ from app.audit.values import host_of
 from app.automations.definition import TRIGGERS
 from app.automations.paths import automation_path, run_path
 from app.automations.run_states import IS_LIVE
+from app.db.index_hints import IndexedRows, by_index_or_order
 from app.db.models import (
     Automation,
     AutomationPassedStep,
@@ -28,7 +29,8 @@ from app.db.models import (
 from app.db.public_ids import public_id
 from app.ids import existing, shown_id
 from app.lists.paths import contact_path, list_path
-from app.query.conditions import FilterCondition, IsNull, Query
+from app.query import compile as compiled
+from app.query.conditions import Equals, FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
@@ -229,13 +231,18 @@ def steps_of(session: Session, account_id: int, automation_id: int) -> list[dict
 def page_runs(session: Session, account_id: int, automation_id: int, query: Query, *, sees_contacts: bool) -> Page:
     """A page of the automation's runs, the last to enter first."""
     scope = [AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id]
-    if any(_names_a_step(condition) for condition in query.conditions):
-        scope.append(IS_LIVE)
+    if about_live := tuple(filter(_excludes_ended, query.conditions)):
+        matching = and_(IS_LIVE, *compiled.where(Query(conditions=about_live), RUNS_SHAPE.filter_columns))
+        indexed = [IndexedRows(matching, AutomationRun.state)]
+        scope.append(by_index_or_order(session, AutomationRun.id, and_(*scope), matching, indexed))
     return read_page(session, RUNS_SHAPE if sees_contacts else ANONYMOUS_RUNS_SHAPE, query, *scope)
 
 
-def _names_a_step(condition: FilterCondition) -> bool:
-    """Whether it matches only runs that are at a step, which ended ones are not: the index of live runs answers."""
+def _excludes_ended(condition: FilterCondition) -> bool:
+    """Whether it matches only runs that have not ended, by their state or by the step that they are at: the index of
+    live runs answers."""
+    if condition.filter.name == "state":
+        return (Equals("ended") in condition.alternatives) is (condition.op == "ne")
     return condition.filter.name == "step" and condition.op != "ne" and IsNull() not in condition.alternatives
 
 
