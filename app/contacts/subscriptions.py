@@ -178,7 +178,8 @@ def resubscribe_entries(
         and_(Unsubscriber.list_id == list_id, *([] if len(present) == len(addresses) else [entries_of(present)]))
         for list_id, present in addresses_by_list.items()
     )
-    deleted = or_(Unsubscriber.list_id.is_(None), *entries_of_lists)
+    # As an operand of IS, since SQLite would read all entries of the account by an index for each alternative.
+    deleted = or_(Unsubscriber.list_id.is_(None), *entries_of_lists).is_(true())
     transaction.execute(
         delete(Unsubscriber).where(Unsubscriber.account_id == account_id, entries_of(addresses), deleted),
         execution_options={"synchronize_session": False},
