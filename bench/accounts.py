@@ -42,7 +42,6 @@ def fill_accounts(parts: Stack, shop: Shop, count: int, each: int) -> None:
         numbered = zip(itertools.count(FIRST_NUMBER), (owner for owner in owned for _ in range(each)), strict=False)
         for chunk in _chunks(_recipient(number, owner) for number, owner in numbered):
             _queue(transaction, chunk, _copies(transaction, Recipient, chunk, shop))
-    parts.services.database.refresh_statistics()
 
 
 def _copies(

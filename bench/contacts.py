@@ -117,4 +117,3 @@ def _insert(stack: Stack, rows: Iterator[tuple[Any, ...]]) -> None:
     while chunk := list(itertools.islice(rows, CONTACTS_PER_STATEMENT)):
         with stack.services.database.write() as transaction:
             transaction.execute(statement, [dict(zip(COLUMNS, row, strict=True)) for row in chunk])
-    stack.services.database.refresh_statistics()

@@ -153,7 +153,6 @@ def fill_labels(parts: Stack, count: int) -> None:
         later = "due_time = now() + interval '1 day', ready_time = now() + interval '1 day'"
         copies = "recipient_id > (SELECT min(id) FROM recipients)"
         connection.execute(f"UPDATE send_queue SET state = 'scheduled', {later} WHERE {copies}")
-    parts.services.database.refresh_statistics()
 
 
 def prepare_contacts(parts: Stack, shop: Shop, count: int) -> None:
@@ -169,7 +168,6 @@ def prepare_contacts(parts: Stack, shop: Shop, count: int) -> None:
             transaction.add(BlockedAddress(address=address, **common))
     create_index(parts.database_url, FieldIndex("points", "number"))
     create_index(parts.database_url, FieldIndex("born", "date"))
-    parts.services.database.refresh_statistics()
 
 
 def prepare_message(parts: Stack, shop: Shop) -> int:

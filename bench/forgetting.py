@@ -98,7 +98,6 @@ def installation(count: int, people: int, *, postgresql: bool) -> Iterator[Insta
             _fill_webhook(connection, shop, count)
             _make_people(connection, count, people)
         engine.dispose()
-        parts.services.database.refresh_statistics()
         yield Installation(parts, shop.account_id)
 
 

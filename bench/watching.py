@@ -98,7 +98,6 @@ def _fill(parts: Stack, shop: Shop, server: Server, count: int) -> None:
         copies = f"SELECT {values} FROM recipients one, ({numbers}) numbers WHERE one.id = {template}"
         with parts.services.database.write() as transaction:
             transaction.execute(text(f"INSERT INTO recipients ({names}) {copies}".replace(":", r"\:")))
-    parts.services.database.refresh_statistics()
 
 
 def _make_due(parts: Stack, due: int) -> None:

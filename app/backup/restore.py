@@ -133,7 +133,6 @@ def _restore(
             _load_rows(database, archive, begin("restoring", manifest.rows))
             breaks = verify(database.connection, services.settings, secret_keys=keys).breaks
             restored = _hold(services, database.connection, manifest, journalled)._replace(audit_breaks=breaks)
-            database.refresh_statistics()
             with services.database.part_of(database.connection) as transaction:
                 record(transaction, Act(RESTORED_ACTION, name=name, counts={"rows": manifest.rows}))
             is_commit_sent = True

@@ -238,15 +238,6 @@ class Database:
         with self.write() as transaction:
             return work(transaction)
 
-    def refresh_statistics(self) -> None:
-        """Updates SQLite's planner statistics: without them it may read a list's page index to find one address.
-        PostgreSQL does this automatically."""
-        if not self.is_postgresql:
-            with self._writing.connect() as connection, connection.begin():
-                # A sample of each index is enough, and keeps the write lock short however large the tables are.
-                connection.exec_driver_sql("PRAGMA analysis_limit=400")
-                connection.exec_driver_sql("ANALYZE")
-
     @property
     def pool_state(self) -> tuple[int, int, int]:
         """Connections in use and idle, and the most that the pool keeps; zeros for a pool without a limit."""

@@ -19,6 +19,7 @@ from app.db.bounded_connection import limit_waits
 from app.db.engine import WRITE_OPTION, temporary_engine
 from app.db.json_fields import json_date, json_number
 from app.db.models import Contact, ListField, table_of
+from app.db.planner_statistics import write_planner_statistics
 
 FieldKind = Literal["number", "date"]
 MAX_INDEXES = 16
@@ -33,8 +34,6 @@ INDEX_NAMES = {
     "WHERE indrelid = CAST('contacts' AS regclass) AND indisvalid",
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'contacts'",
 }
-STATISTICS = "ANALYZE contacts"
-"""Without statistics of the expression a planner knows nothing of the values."""
 
 
 class FieldIndex(NamedTuple):
@@ -73,7 +72,7 @@ def create_index(database_url: str, index: FieldIndex) -> bool:
         # One that was not finished is invalid: it is in the way of its name.
         connection.execute(text(f"DROP INDEX {_concurrently(connection)}IF EXISTS {index.name}"))
         connection.execute(text(_definition(connection, index, _concurrently(connection))))
-        connection.execute(text(STATISTICS))
+        _tell_planner(connection)
     return True
 
 
@@ -86,7 +85,7 @@ def restore_indexes(connection: Connection, names: Collection[str]) -> None:
         if index.name in names:
             connection.execute(text(_definition(connection, index, concurrently="")))
     if indexes:
-        connection.execute(text(STATISTICS))
+        _tell_planner(connection)
 
 
 def drop_index(database_url: str, name: str) -> bool:
@@ -96,6 +95,14 @@ def drop_index(database_url: str, name: str) -> bool:
             return False
         connection.execute(text(f"DROP INDEX {_concurrently(connection)}{name}"))
     return True
+
+
+def _tell_planner(connection: Connection) -> None:
+    """Without statistics of the expression a planner knows nothing of the values."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("ANALYZE contacts"))
+    else:
+        write_planner_statistics(connection)
 
 
 @contextmanager

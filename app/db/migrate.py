@@ -29,6 +29,7 @@ from app.db.engine import WRITE_OPTION, temporary_engine
 from app.db.history_ranges import PARTITION
 from app.db.models import Base, SchemaState, table_of
 from app.db.phases import BASELINE, LAST_STEP, Migration, Part, Plan, newest_revision, oldest_code
+from app.db.planner_statistics import write_planner_statistics
 from app.db.server import UnsuitableServer, check_server
 
 logger = logging.getLogger(__name__)
@@ -305,6 +306,7 @@ def upgrade_within(connection: Connection, revision: str, part: Part = "all") ->
         take_over(connection)
         _run_to(connection, plan.run[-1], script()._upgrade_revs)
     write_state(connection, current_revision(connection), in_use_after(part, at, in_use))
+    write_planner_statistics(connection)
     return plan.left
 
 
@@ -314,6 +316,7 @@ def downgrade_within(connection: Connection, revision: str) -> None:
     take_over(connection)
     _run_to(connection, revision, script()._downgrade_revs)
     write_state(connection, current_revision(connection), in_use)
+    write_planner_statistics(connection)
 
 
 def _run_to(connection: Connection, revision: str, steps: Callable[[str, Any], Any]) -> None:

@@ -68,8 +68,8 @@ def mark_remains(transaction: Transaction) -> None:
 
 
 def clean_remains(database: Database) -> None:
-    """Takes statistics anew, and compacts SQLite's file, where something was removed since it was done last. What
-    cannot be done now, because others use the file, is tried again by the next maintenance."""
+    """Has PostgreSQL take statistics anew, and compacts SQLite's file, where something was removed since it was done
+    last. What cannot be done now, because others use the file, is tried again by the next maintenance."""
     if (since := _marked_since(database)) is not None:
         _clean(database, since, _compact_beside_writers)
 
@@ -116,12 +116,13 @@ def file_size(database: Database) -> int | None:
 
 
 def _renew_statistics(database: Database) -> None:
-    """Takes the samples of the tables with personal data anew, which may contain what was deleted: of so many rows,
-    however many there are, and each in a transaction of its own. That may take minutes where a table has many parts."""
+    """Has PostgreSQL take the samples of the tables with personal data anew, which may contain what was deleted: of so
+    many rows, however many there are, and each in a transaction of its own. That may take minutes where a table has
+    many parts."""
+    if not database.is_postgresql:
+        return
     tables = Base.metadata.tables.values()
     with limit_waits(COMMAND_SECONDS), database.engine.connect() as connection:
-        if not database.is_postgresql:
-            connection.exec_driver_sql("PRAGMA analysis_limit=400")
         for table in sorted(table.name for table in tables if any(column.info.get(PLACE) for column in table.columns)):
             connection.exec_driver_sql(f'ANALYZE "{table}"')
             connection.commit()

@@ -280,7 +280,7 @@ def clean(services: Services) -> None:
     trigger firings, captured messages, records of processed reports, of imports and of bulk actions, tokens of relays,
     reports about domains, retired DKIM keys, counts by hour, ended runs and audit entries past their retention, ended
     sessions of the console, captured messages beyond their maximum, expired back-offs, refusals of relays, and queue
-    entries whose recipient was deleted by hand; rotates the tables of events; updates the planner's statistics."""
+    entries whose recipient was deleted by hand; rotates the tables of events."""
     with measured_sweep("cleaning"):
         _clean(services)
 
@@ -318,7 +318,6 @@ def _clean(services: Services) -> None:
     if labels := history.delete_labels_before_history(services):
         logger.info("cleaned recipient_labels", extra={"rows": labels})
     rotate_events(services)
-    services.database.refresh_statistics()
 
 
 def _delete_older(

@@ -101,7 +101,6 @@ def _analyze(parts: Stack) -> None:
         with parts.connect() as connection:
             connection.autocommit = True
             connection.execute("VACUUM ANALYZE automation_runs")
-    parts.services.database.refresh_statistics()
 
 
 def _drain(parts: Stack, shop: Shop, count: int) -> Measure:

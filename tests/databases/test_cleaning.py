@@ -9,7 +9,7 @@ from itertools import count as counting
 from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import func, insert, select, update
 
 from app.accounts.accounts import update_account
 from app.accounts.domains import add_domain, find_domain
@@ -274,13 +274,3 @@ def test_cleaning_ends_when_the_process_is_asked_to_stop(parts: Alone) -> None:
     sweeps.clean(parts.services)
     with parts.services.database.read() as session:
         assert session.scalar(select(func.count(IdempotencyRecord.id))) == 1
-
-
-def test_cleaning_updates_the_statistics_of_sqlite() -> None:
-    """SQLite without statistics would search for an address by reading the pages of a list."""
-    with alone(None) as parts:
-        parts.tenant.add_list()
-        sweeps.clean(parts.services)
-        with parts.services.database.read() as session:
-            tables = set(session.execute(text("SELECT tbl FROM sqlite_stat1")).scalars())
-    assert {"accounts", "lists", "list_fields"} <= tables

@@ -384,8 +384,8 @@ def test_forgetting_leaves_compaction_to_the_maintenance_which_acts_only_where_s
     assert (slow(somebody), marked(worker)) == ([], True)
     with statements(worker) as maintained:
         clean_files(worker)
-    assert ("VACUUM" in maintained) is not worker.database.is_postgresql
-    assert [statement for statement in maintained if statement.startswith("ANALYZE")]
+    analyses = any(statement.startswith("ANALYZE") for statement in maintained)
+    assert (analyses, "VACUUM" in maintained) == (worker.database.is_postgresql, not worker.database.is_postgresql)
 
 
 def test_however_often_the_maintenance_runs_it_cleans_once_in_a_while(tenant: Tenant, worker: Services) -> None:
@@ -409,6 +409,7 @@ def test_however_often_the_maintenance_runs_it_cleans_once_in_a_while(tenant: Te
         moment[0] += SECONDS_BETWEEN_TRIES
 
 
+@pytest.mark.postgresql("the figures of SQLite are the same in every database")
 def test_statistics_may_take_as_long_as_a_command(worker: Services) -> None:
     """The table of recipients has parts, of which each is sampled."""
     limits = set()

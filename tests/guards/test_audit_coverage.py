@@ -388,6 +388,7 @@ def test_only_the_retention_deletes_entries_and_nothing_updates_them() -> None:
         "app.cli.audit",
         "app.db.models",
         "app.db.models.audit",
+        "app.db.planner_statistics",
         "app.maintenance.audit_seals",
         "app.maintenance.sweeps",
     ]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event
@@ -13,15 +16,19 @@ from app.db.history_ranges import PARTITION
 
 EXPLAINED = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
 ALIAS = re.compile(r'\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)\s+AS\s+"?(\w+)', re.IGNORECASE)
+INSTRUCTIONS_COUNTED_TOGETHER = 100
 SCANNED = re.compile(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?")
 
 
 class StatementRecorder:
-    """Keeps the first parameters of each different statement that an engine sends inside a `with` block."""
+    """Keeps the first parameters of each different statement that an engine sends inside a `with` block, and on SQLite
+    the most instructions of one execution of the program that it is there, which has some for each row."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._counting: set[Any] = set()
         self.statements: dict[str, Any] = {}
+        self.instructions = Counter[str]()
 
     def __enter__(self) -> StatementRecorder:
         event.listen(self._engine, "before_cursor_execute", self._keep)
@@ -29,10 +36,24 @@ class StatementRecorder:
 
     def __exit__(self, *_: object) -> None:
         event.remove(self._engine, "before_cursor_execute", self._keep)
+        for driver in self._counting:
+            with suppress(sqlite3.ProgrammingError):  # closed since
+                driver.set_progress_handler(None, 0)
+
+    def _count(self, driver: sqlite3.Connection, statement: str) -> None:
+        executed = itertools.count(INSTRUCTIONS_COUNTED_TOGETHER, INSTRUCTIONS_COUNTED_TOGETHER)
+
+        def keep_most() -> None:
+            self.instructions[statement] = max(self.instructions[statement], next(executed))
+
+        self._counting.add(driver)
+        driver.set_progress_handler(keep_most, INSTRUCTIONS_COUNTED_TOGETHER)
 
     def _keep(
-        self, _connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, executemany: bool
+        self, connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, executemany: bool
     ) -> None:
+        if connection.dialect.name == "sqlite":
+            self._count(connection.connection.driver_connection, statement)
         if EXPLAINED.match(statement):
             row = parameters[0] if executemany else parameters
             if not isinstance(row, tuple | list | dict):  # rows that are inserted together, and returned

@@ -104,13 +104,6 @@ class Loading:
         """Whether a commit that has failed with this error may have happened: the server had not answered."""
         return self.is_postgresql and isinstance(error, DBAPIError) and error.connection_invalidated
 
-    def refresh_statistics(self) -> None:
-        """Without statistics SQLite may read a list's page index to find one address. PostgreSQL makes them by
-        itself."""
-        if not self.is_postgresql:
-            self.connection.exec_driver_sql("PRAGMA analysis_limit=400")
-            self.connection.exec_driver_sql("ANALYZE")
-
     def _set_last_id(self, name: str, last: int) -> None:
         if self.is_postgresql:
             statement = "SELECT setval(CAST(pg_get_serial_sequence(:name, 'id') AS regclass), :last)"
