@@ -39,17 +39,22 @@ COARSE_COLUMNS: Mapping[str, frozenset[str]] = {
     "audit_entries": frozenset({"action", "actor", "object"}),
 }
 """Columns of a table that have one value in many of its rows, beside `account_id`."""
+NEARLY_WHOLE = {"ix_recipients_by_list", "ix_recipients_by_message", "uq_unsubscribers_list"}
+"""Indexes of some rows that may have nearly all of their table."""
+FEW_IN_ACCOUNT = {"lists", "messages"}
+"""Tables that grow, though each account has few of their rows."""
 LARGE, SMALL = 1_000_000, 100
 """Rows of a table that grows, and of a bounded one."""
-SHARE_OF_PARTIAL = 100
-"""An index of some rows has one of so many."""
+SHARE_OF_PARTIAL = 10
+"""An index of some rows has one of so many, but for those of `NEARLY_WHOLE`."""
 SHARE_OF_ACCOUNT = 2
 """An account has one row of so many."""
-SHARE_OF_VALUE = 10
-"""One value of a coarse column has one row of so many, with the account or without."""
+SHARE_OF_VALUE, SHARE_OF_GROUP = 10, 50
+"""One value of a coarse column has one row of so many, with the account or without. There are more groups."""
 ROWS_OF_VALUE = 10
 """One value of any other column, and of those before it in an index."""
 
+TABLE = "sqlite_stat1"
 INDEXES = """
 SELECT tables.name AS table_name, indexes.name AS index_name, "unique" AS is_unique, partial AS is_partial,
 (SELECT json_group_array(name) FROM pragma_index_info(indexes.name)) AS columns
@@ -63,28 +68,42 @@ def write_planner_statistics(connection: Connection) -> None:
     transaction of the connection. Other connections read them when they are opened."""
     if connection.dialect.name != "sqlite":
         return
-    indexes = connection.exec_driver_sql(INDEXES).all()
-    if not indexes:
+    rows = _rows(connection)
+    if not rows:
         return
-    if not _has_table(connection, "sqlite_stat1"):
+    if not _has_table(connection, TABLE):
         connection.exec_driver_sql("PRAGMA analysis_limit=1")
-        connection.exec_driver_sql(f'ANALYZE "{indexes[0].table_name}"')
-    for name in ("sqlite_stat1", "sqlite_stat4"):
+        connection.exec_driver_sql(f'ANALYZE "{rows[0][0]}"')
+    for name in (TABLE, "sqlite_stat4"):
         if _has_table(connection, name):
             connection.exec_driver_sql(f"DELETE FROM {name}")  # noqa: S608 - constants
-    rows = [_figures(index) for index in indexes]
-    connection.exec_driver_sql("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", rows)
+    connection.exec_driver_sql(f"INSERT INTO {TABLE} (tbl, idx, stat) VALUES (?, ?, ?)", rows)  # noqa: S608 - the same
     connection.exec_driver_sql("ANALYZE sqlite_master")  # has this connection read them
+
+
+def has_planner_statistics(connection: Connection) -> bool:
+    """Whether a SQLite database has these figures and no others, as after `ANALYZE` by hand; True on PostgreSQL."""
+    if connection.dialect.name != "sqlite":
+        return True
+    if not _has_table(connection, TABLE):
+        return False
+    present = connection.exec_driver_sql(f"SELECT tbl, idx, stat FROM {TABLE}").all()  # noqa: S608 - a constant
+    return sorted(map(tuple, present)) == sorted(_rows(connection))
 
 
 def _has_table(connection: Connection, name: str) -> bool:
     return connection.exec_driver_sql("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).first() is not None
 
 
+def _rows(connection: Connection) -> list[tuple[str, str, str]]:
+    return [_figures(index) for index in connection.exec_driver_sql(INDEXES)]
+
+
 def _figures(index: Row[Any]) -> tuple[str, str, str]:
     """The row of `sqlite_stat1` for the index: how many rows it has, and how many each value of its first columns."""
     rows = SMALL if index.table_name in BOUNDED_TABLES else LARGE
-    rows = rows // SHARE_OF_PARTIAL if index.is_partial else rows
+    if index.is_partial and index.index_name not in NEARLY_WHOLE:
+        rows //= SHARE_OF_PARTIAL
     figures = rows, *_rows_of_values(index.table_name, orjson.loads(index.columns), rows, is_unique=index.is_unique)
     return index.table_name, index.index_name, " ".join(map(str, figures))
 
@@ -92,9 +111,10 @@ def _figures(index: Row[Any]) -> tuple[str, str, str]:
 def _rows_of_values(table: str, columns: Sequence[str | None], rows: int, *, is_unique: bool) -> Iterator[int]:
     """How many rows there are for one value of the first column, of the first two, and so on. An expression has no
     name."""
-    coarse, figure, share, is_coarse = COARSE_COLUMNS.get(table, frozenset()), rows, 1, True
+    coarse = COARSE_COLUMNS.get(table, frozenset()) | (set() if table in FEW_IN_ACCOUNT else {"account_id"})
+    figure, share, is_coarse = rows, 1, True
     for place, name in enumerate(columns, start=1):
-        is_coarse = is_coarse and (name == "account_id" or name in coarse)
+        is_coarse = is_coarse and name in coarse
         if name == "id" or (is_unique and place == len(columns)):
             figure = 1
         elif not is_coarse:
@@ -102,6 +122,6 @@ def _rows_of_values(table: str, columns: Sequence[str | None], rows: int, *, is_
         elif name == "account_id":
             figure = rows // SHARE_OF_ACCOUNT
         else:
-            share *= SHARE_OF_VALUE
+            share *= SHARE_OF_GROUP if name == "group_id" else SHARE_OF_VALUE
             figure = max(rows // share, 1)
         yield figure

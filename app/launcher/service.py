@@ -27,6 +27,7 @@ from app.db.bounded_connection import COMMAND_SECONDS, limit_waits
 from app.db.database import Database
 from app.db.models import Account, RunningProcess
 from app.db.outage import reason
+from app.db.planner_statistics import has_planner_statistics, write_planner_statistics
 from app.db.schema import schema_of
 from app.distribution import python_command
 from app.infrastructure import logs
@@ -128,6 +129,7 @@ def migrate_database(settings: Settings) -> None:
     try:
         if not _fits(database):
             _upgrade(settings.database_url)
+        _restore_planner_statistics(database)
         check_start(database, settings)
     except StartRefused as error:
         raise StartError(str(error)) from None
@@ -141,6 +143,15 @@ def _fits(database: Database) -> bool:
     with database.read() as session:
         state = schema_of(session.connection()).state
     return state not in ("missing", "older")
+
+
+def _restore_planner_statistics(database: Database) -> None:
+    """Writes what SQLite's planner assumes where somebody, or an earlier release, has replaced it."""
+    with database.read() as session:
+        is_restored = has_planner_statistics(session.connection())
+    if not is_restored:
+        with database.write() as transaction:
+            write_planner_statistics(transaction.connection())
 
 
 def _upgrade(url: str) -> None:

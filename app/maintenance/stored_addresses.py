@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, TextClause, delete, select, text
+from sqlalchemy import Row, TextClause, delete, select, text, tuple_
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -43,10 +43,12 @@ Write = Callable[[Transaction, int, Sequence[int]], None]
 
 
 class Part(NamedTuple):
-    """A table whose rows are brought into the form: `column` has the address, and `rows` are those to look at."""
+    """A table whose rows are brought into the form: `column` has the address, and `rows` are those to look at, in the
+    order of their index."""
 
     column: Any
     rows: Callable[[Session], TextClause]
+    order: tuple[Any, ...]
     write: Write
 
 
@@ -74,15 +76,16 @@ def _bring(services: Services, part: Part) -> int:
 
 def _slices(services: Services, part: Part) -> Iterator[tuple[int, list[int]]]:
     """Accounts with ids of their rows that are not in the form, slice by slice."""
-    model, after = part.column.class_, 0
+    model, after = part.column.class_, (0,) * len(part.order)
     while not services.stopping.is_set():
         with services.database.read() as session:
             columns = select(model.id, model.account_id, part.column)
-            chosen = columns.where(part.rows(session), model.id > after)
-            rows = session.execute(chosen.order_by(model.id).limit(SLICE)).all()
+            chosen = columns.where(part.rows(session), tuple_(*part.order) > tuple_(*after))
+            rows = session.execute(chosen.order_by(*part.order).limit(SLICE)).all()
         if not rows:
             return
-        after, by_account = rows[-1].id, defaultdict[int, list[int]](list)
+        after = tuple(getattr(rows[-1], column.key) for column in part.order)
+        by_account = defaultdict[int, list[int]](list)
         for row_id, account_id, address in rows:
             if email_key(address) != address:
                 by_account[account_id].append(row_id)
@@ -144,10 +147,10 @@ def _merge(write: Write, model: Any) -> Write:
 
 
 PARTS = (
-    Part(Contact.email_key, lambda session: is_non_ascii(session, "email_key"), compare_contacts),
-    Part(Contact.identifier, lambda _: text(OTHER_IDENTIFIER), compare_contacts),
+    Part(Contact.email_key, lambda session: is_non_ascii(session, "email_key"), (Contact.id,), compare_contacts),
+    Part(Contact.identifier, lambda _: text(OTHER_IDENTIFIER), (Contact.account_id, Contact.id), compare_contacts),
     *(
-        Part(model.address, lambda session: is_non_ascii(session, "address"), _merge(write, model))
+        Part(model.address, lambda session: is_non_ascii(session, "address"), (model.id,), _merge(write, model))
         for model, write in ((Unsubscriber, _unsubscribe), (BlockedAddress, _block), (SoftBounces, _count))
     ),
 )

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select, tr
 from sqlalchemy.orm import Session, aliased
 
 from app.addresses import AccountAddress, address_forms
+from app.db.expressions import is_postgresql
 from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order
 from app.db.models import QueueEntry, Recipient, RecipientLabel
 from app.query import compile as compiled
@@ -91,7 +92,11 @@ def answered_by_indexes(session: Session, account_id: int, conditions: Sequence[
     order = PAGE_ORDER
     for condition in conditions:
         if condition.filter.name == STATE_FILTER:
-            formed.append(in_states(session, account_id, states_of([condition])))
+            states = states_of([condition])
+            has_state = in_states(session, account_id, states)
+            # Most messages are delivered. SQLite knows no value, and would read all of them for those of one group.
+            is_common = states == [RecipientState.DELIVERED] and len(conditions) > 1 and not is_postgresql(session)
+            formed.append(has_state.is_(true()) if is_common else has_state)
         elif condition.filter.type is FilterType.LABEL:
             if order is PAGE_ORDER and len(condition.alternatives) == 1:
                 formed += _has_row_of_label(account_id, condition)

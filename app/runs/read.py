@@ -233,8 +233,10 @@ def page_runs(session: Session, account_id: int, automation_id: int, query: Quer
     scope = [AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id]
     if about_live := tuple(filter(_excludes_ended, query.conditions)):
         matching = and_(IS_LIVE, *compiled.where(Query(conditions=about_live), RUNS_SHAPE.filter_columns))
-        indexed = [IndexedRows(matching, AutomationRun.state)]
-        scope.append(by_index_or_order(session, AutomationRun.id, and_(*scope), matching, indexed))
+        if not query.counts_only:
+            indexed = [IndexedRows(matching, AutomationRun.state)]
+            matching = by_index_or_order(session, AutomationRun.id, and_(*scope), matching, indexed)
+        scope.append(matching)
     return read_page(session, RUNS_SHAPE if sees_contacts else ANONYMOUS_RUNS_SHAPE, query, *scope)
 
 

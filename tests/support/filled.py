@@ -1,8 +1,8 @@
 """A database with many rows in every table that grows, written by the database itself: for tests of plans.
 
-Contacts, unsubscribers, sends and recipients are those of one account; all other rows belong to another one, as in an
-installation with many accounts. A column without an expression here gets a value by its type, so that a new table needs
-no change.
+Contacts, sends, recipients and half of the unsubscribers are those of one account; all other rows belong to another
+one, as in an installation with many accounts. A column without an expression here gets a value by its type, so that a
+new table needs no change.
 """
 
 from __future__ import annotations
@@ -62,14 +62,15 @@ EXPRESSIONS = {
     "bulk_actions": BULK_ACTIONS,
     "captured_messages": CAPTURED,
     "recipient_labels": LABELS,
-    **{name: {"kind": "'email'"} for name in ("unsubscribers", "blocked_addresses", "soft_bounces")},
+    "soft_bounces": {"kind": "'email'"},
+    "unsubscribers": {"kind": "'email'", "account_id": "1 + n % 2"},
     "audit_entries": AUDIT,
     "message_versions": {"message_id": "CASE n WHEN 1 THEN 2 ELSE n END"},
 }
 ACCOUNT_TABLES = {
     *("contacts", "recipients", "sends", "recipient_steps", "recipient_labels"),
     *("automation_runs", "automation_passed_steps"),
-    *("unsubscribers", "soft_bounces", "inbound_records", "idempotency_records"),
+    *("soft_bounces", "inbound_records", "idempotency_records"),
 }
 REFERENCES = {"webhooks.id": "1", "domains.id": "1", "automations.id": "1", "automation_versions.id": "1"}
 """References to rows other than the one of the same number."""

@@ -178,7 +178,7 @@ def test_what_looks_once_begins_where_the_scheduler_has_come_to(
     many = blocks_read(worker, show_status), blocks_read(worker, lambda: clean(worker))
     assert status["due"] == 1
     for remembering, forgetful in zip(few, many, strict=True):
-        assert remembering < DEAD // 60 < forgetful
+        assert forgetful - remembering > DEAD // 60  # both read what other tests have left in other tables
     assert [row.id for row in take(worker, 4)] == [late]
 
 
