@@ -181,19 +181,19 @@ def _entries(moment: datetime, begin: QueueBegin) -> Iterator[Select[Any]]:
         yield _ordered(entry_in_state(state), literal(state.value), *order, since=since)
 
 
-_ANSWERS = TimelineStep.SENT, TimelineStep.DEFERRED, TimelineStep.BOUNCED, TimelineStep.FAILED
+_OUTCOMES = TimelineStep.SENT, TimelineStep.BOUNCED, TimelineStep.FAILED
 _STEPS = RecipientStep.recipient_id == QueueEntry.recipient_id
-_LAST_ANSWER = (
-    select(func.max(RecipientStep.id)).where(_STEPS, RecipientStep.step.in_(_ANSWERS)).correlate(QueueEntry)
+_LAST_OUTCOME = (
+    select(func.max(RecipientStep.id)).where(_STEPS, RecipientStep.step.in_(_OUTCOMES)).correlate(QueueEntry)
 ).scalar_subquery()
 _FIRST_UNCERTAIN = func.coalesce(
     select(func.min(RecipientStep.time))
-    .where(_STEPS, RecipientStep.step == TimelineStep.UNCERTAIN, RecipientStep.id > func.coalesce(_LAST_ANSWER, 0))
+    .where(_STEPS, RecipientStep.step == TimelineStep.UNCERTAIN, RecipientStep.id > func.coalesce(_LAST_OUTCOME, 0))
     .scalar_subquery(),
     QueueEntry.due_time,
 )
-"""The first attempt without an answer, since with each further one the wait begins anew. What came before another
-answer or an outcome, which a retry leaves in the timeline, does not count."""
+"""The first attempt without an answer, since with each further one the wait begins anew. What came before an outcome,
+which a retry leaves in the timeline, does not count. A deferral says nothing about an earlier attempt."""
 
 
 def _ordered(
