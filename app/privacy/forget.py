@@ -73,7 +73,8 @@ def forget(
     record_act_on_person(services, search, "person.forgotten", everywhere=everywhere)
     forgotten, end = ForgetReport(), time.monotonic() + wait
     eraser, done = Eraser(services, WriteTurns(services.database)), dict[int, Person]()
-    for _ in range(MAX_ROUNDS):
+    rounds = 0
+    while rounds < MAX_ROUNDS:
         removed: Counter[str] = Counter()
         forgotten.in_flight, forgotten.journals = [], []
         for session, person in search.people():
@@ -85,6 +86,7 @@ def forget(
             done[person.account_id] = replace(person, after_event=last)
             _look_for_rest(services, session, person, forgotten)
         forgotten.removed += removed
+        rounds += bool(removed)  # others only wait
         advance(removed.total())
         is_last = not removed and (forgotten.is_complete or not _wait(services, end))
         if is_last and not search.finds_more_spellings():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import quopri
 import sqlite3
@@ -757,6 +758,25 @@ def test_a_message_that_is_being_handed_over_is_waited_for(tenant: Tenant, worke
     second = forget(worker, [tenant.id], "email", address, wait=PATIENCE)
     assert (second.is_complete, second.removed["messages not sent"]) == (True, 1)
     assert rows_naming(worker, address) == {}
+
+
+def test_waiting_is_no_round(tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many times it looks, the time that was given is what ends it."""
+    monkeypatch.setattr("app.privacy.forget.MAX_ROUNDS", 2)
+    sends, address, looks = SendsApi(tenant), new_email(), itertools.count(1)
+    (row,) = sends.send(sends.email(recipients=[{"email": address}])).recipients
+    has_id = QueueEntry.recipient_id == row.id
+    with worker.database.write() as transaction:
+        values = {"state": "sending", "worker": "another:1:x", "lease_time": now().replace(year=2100), "attempts": 1}
+        transaction.execute(update(QueueEntry).where(has_id).values(**values))
+
+    def arrive(_: int) -> None:
+        if next(looks) == 4:
+            with worker.database.write() as transaction:
+                transaction.execute(update(QueueEntry).where(has_id).values(state="queued"))
+
+    forgotten = forget(worker, [tenant.id], "email", address, wait=PATIENCE, advance=arrive)
+    assert (forgotten.is_complete, forgotten.removed["messages not sent"]) == (True, 1)
 
 
 def test_a_run_that_was_interrupted_is_completed_by_repeating_it(
