@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -35,9 +36,10 @@ class Purger:
     """The purging of one process, and its cleaning of the files of the database."""
 
     def __init__(self, services: Services) -> None:
+        cleaner, tables = RemainsCleaner(services.database), threading.Lock()
         self._works: dict[str, Callable[[], None]] = {
-            "cleaning the files of the database": RemainsCleaner(services.database).clean,
-            "purging": partial(purge_all, services),
+            "purging": partial(purge_all, services, tables),
+            "cleaning the files of the database": partial(_clean, cleaner, tables),
         }
         self._threads: dict[str, threading.Thread] = {}
 
@@ -67,8 +69,14 @@ def _attempt(name: str, work: Callable[[], None]) -> None:
         logger.exception("%s failed", name)
 
 
-def purge_all(services: Services) -> None:
-    """Purges content and recipients past their retention."""
+def _clean(cleaner: RemainsCleaner, tables: threading.Lock) -> None:
+    """Sampling a table takes minutes, and meanwhile no range of it can be dropped."""
+    with tables:
+        cleaner.clean()
+
+
+def purge_all(services: Services, tables: threading.Lock | None = None) -> None:
+    """Purges content and recipients past their retention. `tables` is held while ranges are dropped."""
     with measured_sweep("purging"):
         moment = now()
         for stage in Stage:
@@ -77,5 +85,6 @@ def purge_all(services: Services) -> None:
                 in_ranges = has_ranges(session)
             most = longest(account_periods)
             if stage is Stage.RECIPIENTS and in_ranges and most is not None:
-                history.drop_before(services, moment - most)
+                with tables or nullcontext():
+                    history.drop_before(services, moment - most)
             purge(services, stage, purged_by_sends(account_periods, stage, in_ranges=in_ranges), moment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -518,6 +519,20 @@ def test_purging_keeps_no_files_from_being_cleaned(kept: SentMessages, clean: Ca
         wait_until(lambda: not kept.scalars(select(Remains.id)), "the files are clean")
     assert maintenance.purger().wait(PATIENCE)
     assert not kept.has_content(recipient_id)
+
+
+@pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
+def test_no_range_is_dropped_while_the_tables_are_sampled(kept: SentMessages) -> None:
+    """The one keeps the other out; content is purged before."""
+    (recipient_id,) = kept.add("delivered")
+    with (tables := threading.Lock()):
+        purging = threading.Thread(target=purge_all, args=(kept.services, tables))
+        purging.start()
+        wait_until(lambda: not kept.has_content(recipient_id), "content is purged")
+        purging.join(0.2)
+        assert purging.is_alive()
+    purging.join(PATIENCE)
+    assert not purging.is_alive()
 
 
 @pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
