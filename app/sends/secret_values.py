@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import cached_property
+from urllib.parse import unquote
 
 from app.content.values import decode
 from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
@@ -21,7 +22,8 @@ MASK = "••••"
 MAX_PIECES = 50
 """Pieces of one recipient's values that are looked for. Of more, everything counts as secret."""
 
-_BETWEEN_PIECES = re.compile(r"[\s<>()\"'`]+")
+_BETWEEN_PIECES = re.compile(r"[\s<>\"'`]+")
+_BRACKETS = re.compile(r"[()]")
 _PUNCTUATION = ".,;:!?)]"
 """Characters that are left out at the end of a URL in a text (app/tracking/links.py)."""
 
@@ -75,8 +77,11 @@ class SecretValues:
         return dict.fromkeys(self.values, MASK)
 
     def may_be_in(self, url: str) -> bool:
-        """Whether a URL of the message contains one of the values, or a part of one."""
-        return self._pieces is None or any(piece in url for piece in self._pieces)
+        """Whether a URL of the message contains one of the values, or a part of one, also escaped; it may end at a
+        bracket of a value."""
+        if self._pieces is None or any(piece in form for piece in self._pieces for form in (url, unquote(url))):
+            return True
+        return url.endswith(tuple(part for piece in self._pieces for part in _BRACKETS.split(piece)[:-1] if part))
 
     def exempting(self, is_exempt: Callable[[str], bool]) -> Callable[[str], bool]:
         """Whether a link is not tracked: one that may have a value in it, and one that is exempt anyway."""
@@ -92,8 +97,8 @@ class SecretValues:
 
     @cached_property
     def _pieces(self) -> tuple[str, ...] | None:
-        """The parts of the values between white space, quotes and brackets, where URLs and lines may end, the longest
-        first; None if there are too many. A value that is HTML counts as it is written and as it is read."""
+        """The parts of the values between white space and quotes, where URLs and lines may end, the longest first;
+        None if there are too many. A value that is HTML counts as it is written and as it is read."""
         forms = {form for value in self.values.values() for form in (value, decode(value))}
         pieces = {piece.strip(_PUNCTUATION) for form in forms for piece in _BETWEEN_PIECES.split(form)} - {""}
         return tuple(sorted(pieces, key=len, reverse=True)) if len(pieces) <= MAX_PIECES else None

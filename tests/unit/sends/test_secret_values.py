@@ -25,6 +25,7 @@ LINK = "https://acme.example/reset?token=9f2c"
         ("two words", "https://acme.example/?q=two", True),
         ("9f(2)c", "https://acme.example/?q=9f%282%29c", True),
         ("9f)2c", "https://acme.example/?q=9f", True),
+        ("9f(2)c", "https://acme.example/2c", False),
         ("", "https://acme.example/", False),
         (" ".join(f"word{number}" for number in range(MAX_PIECES + 1)), "https://other.example/", True),
     ],
@@ -38,6 +39,7 @@ def test_a_link_is_not_tracked_if_a_part_of_a_value_is_in_it(value: str, url: st
     [
         ("4711", "550 no code 4711, please", "550 no code ••••, please"),
         ("two words", "550 two\r\n words", "550 ••••\r\n ••••"),
+        ("9f(2)c", "550 5.2.1 9f(2)c is no such account", "550 5.2.1 •••• is no such account"),
         ("", "550 no", "550 no"),
         (" ".join(f"word{number}" for number in range(MAX_PIECES + 1)), "550 word1", "••••"),
     ],
