@@ -90,14 +90,15 @@ class Lines:
         self._in_link, begun, self._link = False, self._link, None
         if not address:
             return
+        escaped = _escaped(address)
         if begun is None:
-            self._add(address)
-        elif begun[0] == len(self._lines) and "".join(self._line[begun[1] + 1 :]) == address:
-            self._line[begun[1]] = ""
+            self._add(escaped)
+        elif begun[0] == len(self._lines) and "".join(self._line[begun[1] + 1 :]) in (address, escaped):
+            self._line[begun[1] :] = [escaped]
         elif self._line:
-            self._line.append(f"]({address})")
+            self._line.append(f"]({escaped})")
         else:
-            self._lines[-1] += f"]({address})"
+            self._lines[-1] += f"]({escaped})"
 
     def text(self) -> str:
         """Returns all lines."""
@@ -412,6 +413,10 @@ class _TextWriter:
 
 
 def _address(tag: Tag) -> str:
-    """The address of a link, with everything escaped at which programs that detect links in text would end it."""
-    address = _LINE_ENDS.sub("", tag.attributes().get("href", "").strip())
+    """The address of a link."""
+    return _LINE_ENDS.sub("", tag.attributes().get("href", "").strip())
+
+
+def _escaped(address: str) -> str:
+    """An address with everything escaped at which programs that detect links in text would end it."""
     return _ENDS_OF_ADDRESS.sub(lambda match: match[1] or quote(match[0]), address)

@@ -25,6 +25,8 @@ from tests.support.cases import each
         ('<a href=" https://a.example/?q=Ann\n Lee ">x</a>', "[x](https://a.example/?q=Ann%20Lee)"),
         ('<a href="https://a.example/a_(b)">x</a>', "[x](https://a.example/a_(b))"),
         ('<a href="https://a.example/x)y?z=1">x</a>', "[x](https://a.example/x%29y?z=1)"),
+        ('See <a href="https://a.example/x)y">https://a.example/x)y</a>.', "See https://a.example/x%29y."),
+        ('<a href="https://a.example/x)y">https://a.example/x%29y</a>', "https://a.example/x%29y"),
         ("<p>&amp;lt; &lt;b&gt; &copy;&nbsp;&quot;</p>", '&lt; <b> © "'),
         ('<a href="https://a.example/"><img src="x.png" alt="Shop"></a>', "[Shop](https://a.example/)"),
         ('<div style="color:red;Display: None">preview</div><p hidden>x</p><p>seen</p>', "seen"),
