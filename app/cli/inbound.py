@@ -11,16 +11,17 @@ import click
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.addresses import is_valid_mobile
-from app.cli.base import CommandResult, Group, Row
+from app.cli.base import CommandResult, Group, Row, need_installation_key
 from app.cli.processes import become
 from app.db.outage import reason
 from app.distribution import python_command
 from app.errors import ServiceError
 from app.inbound.effect import Effect
-from app.inbound.email.receive import EmailResult, receive_email
+from app.inbound.email.receive import receive_email
 from app.inbound.kannel import reply_url
 from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import plain_number, record_reply
+from app.infrastructure.installation_key import ForeignSecretKey, check_secret_key
 from app.recipients.read import find_recipient
 from app.services import Services
 
@@ -53,7 +54,16 @@ def email(parts: Services, envelope: tuple[str, ...]) -> Row:
 
     Other messages are ignored, with exit code 0, so that the mail server does not answer a report with a bounce.
     """
-    received = _received(parts, _message(parts.settings.inbound_max_bytes), envelope)
+    raw = _message(parts.settings.inbound_max_bytes)
+    try:
+        check_secret_key(parts.database, parts.settings.secret_keys)
+        received = receive_email(parts, raw, envelope, patience=PATIENCE)
+    except ForeignSecretKey as error:
+        raise TryAgain(str(error)) from None
+    except SQLAlchemyError as error:
+        raise TryAgain(f"the database cannot be used: {reason(error)}") from None
+    if received.effect is Effect.EARLY:
+        raise TryAgain("the reported message is still being sent")
     return {"kind": received.kind, "effect": received.effect.value}
 
 
@@ -66,22 +76,13 @@ def _message(most: int) -> bytes:
     return raw
 
 
-def _received(parts: Services, raw: bytes, envelope: tuple[str, ...]) -> EmailResult:
-    try:
-        received = receive_email(parts, raw, envelope, patience=PATIENCE)
-    except SQLAlchemyError as error:
-        raise TryAgain(f"the database cannot be used: {reason(error)}") from None
-    if received.effect is Effect.EARLY:
-        raise TryAgain("the reported message is still being sent")
-    return received
-
-
 @group.runs("sms", "installation")
 @click.option("--from", "mobile", metavar="NUMBER", required=True, help="The mobile number that sent the reply.")
 @click.option("--to", "number", metavar="NUMBER", required=True, help="The sender number that received the reply.")
 @click.option("--text", required=True, help="The text of the reply.")
 def sms(parts: Services, mobile: str, number: str, text: str) -> Row:
     """Record a reply to a text message. A stop word in the reply unsubscribes the mobile number."""
+    need_installation_key(parts)
     if not is_valid_mobile(plain_number(mobile)):
         detail = f"--from: {mobile!r} is not a mobile number in international format"
         raise ServiceError("invalid_mobile_address", detail=detail)

@@ -113,6 +113,9 @@ NEED_THE_KEY = [
     ("contacts", "delete", "--list", "news", "bob@example.com"),
     ("contacts", "import", "--list", "news", "{file}"),
     ("contacts", "forget", "ann@example.com", "--yes"),
+    ("contacts", "export-person", "bob@example.com"),
+    ("inbound", "sms", "--from", "61491570156", "--to", "61491570157", "--text", "STOP"),
+    ("transports", "test", "first", "--to", "bob@example.com"),
     ("suppressions", "block", "ann@example.com"),
     ("suppressions", "unblock", "ann@example.com"),
     ("suppressions", "unsubscribe", "ann@example.com"),
@@ -143,6 +146,8 @@ def test_a_command_that_encrypts_hashes_or_backs_up_needs_the_key_of_the_install
         for arguments in NEED_THE_KEY:
             (line,) = second.refused(*(argument.format(file=file) for argument in arguments)).splitlines()
             assert line.startswith(refusal), arguments
+        piped = second.app.test_cli_runner().invoke(args=["inbound", "email"], input="Subject: hello\n\n")
+        assert (piped.exit_code, piped.stderr.startswith(refusal)) == (75, True), "the mail server keeps it"
         assert [account["name"] for account in second.json("accounts", "list")] == ["acme"]
         assert not Path(f"{file}.zip").exists()
         assert first.rows("audit_entries") == before
