@@ -108,5 +108,10 @@ def by_ids_or_order(
     ids = session.execute(select(matching.c.id).limit(MAX_ROWS_TO_SORT + 1)).scalars().all()
     if len(ids) <= MAX_ROWS_TO_SORT:
         return and_(in_json(id_column, ids), condition)
-    # SQLite would look up all of them and sort: as an operand of IS, the condition is not answered by an index.
+    return met_by_many(session, condition)  # SQLite would look up all of them and sort
+
+
+def met_by_many(session: Session, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The condition, which many rows meet, in a form that SQLite does not answer by an index: an operand of IS.
+    PostgreSQL knows how many rows have a value."""
     return condition if is_postgresql(session) else condition.is_(true())

@@ -14,8 +14,7 @@ from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select, tr
 from sqlalchemy.orm import Session, aliased
 
 from app.addresses import AccountAddress, address_forms
-from app.db.expressions import is_postgresql
-from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order
+from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order, met_by_many
 from app.db.models import QueueEntry, Recipient, RecipientLabel
 from app.query import compile as compiled
 from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
@@ -94,9 +93,9 @@ def answered_by_indexes(session: Session, account_id: int, conditions: Sequence[
         if condition.filter.name == STATE_FILTER:
             states = states_of([condition])
             has_state = in_states(session, account_id, states)
-            # Most messages are delivered. SQLite knows no value, and would read all of them for those of one group.
-            is_common = states == [RecipientState.DELIVERED] and len(conditions) > 1 and not is_postgresql(session)
-            formed.append(has_state.is_(true()) if is_common else has_state)
+            # Most messages are delivered: SQLite would read all of them for those of one group.
+            is_common = states == [RecipientState.DELIVERED] and len(conditions) > 1
+            formed.append(met_by_many(session, has_state) if is_common else has_state)
         elif condition.filter.type is FilterType.LABEL:
             if order is PAGE_ORDER and len(condition.alternatives) == 1:
                 formed += _has_row_of_label(account_id, condition)
