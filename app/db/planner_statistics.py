@@ -88,7 +88,7 @@ def has_planner_statistics(connection: Connection) -> bool:
     if not _has_table(connection, TABLE):
         return False
     present = connection.exec_driver_sql(f"SELECT tbl, idx, stat FROM {TABLE}").all()  # noqa: S608 - a constant
-    return sorted(map(tuple, present)) == sorted(_rows(connection))
+    return {tuple(row) for row in present} == set(_rows(connection))
 
 
 def _has_table(connection: Connection, name: str) -> bool:

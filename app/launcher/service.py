@@ -129,8 +129,8 @@ def migrate_database(settings: Settings) -> None:
     try:
         if not _fits(database):
             _upgrade(settings.database_url)
-        _restore_planner_statistics(database)
         check_start(database, settings)
+        _restore_planner_statistics(database)
     except StartRefused as error:
         raise StartError(str(error)) from None
     except SQLAlchemyError as error:
