@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import cached_property
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from app.content.values import decode
 from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
@@ -22,8 +22,12 @@ MASK = "••••"
 MAX_PIECES = 50
 """Pieces of one recipient's values that are looked for. Of more, everything counts as secret."""
 
+MIN_PART = 5
+"""The least characters of a part between brackets that is looked for by itself."""
+
 _BETWEEN_PIECES = re.compile(r"[\s<>\"'`]+")
-_BRACKETS = re.compile(r"[()]")
+_BRACKETS = re.compile(r"[()\[\]]+")
+_BRACKET = re.compile(r"[()]")
 _PUNCTUATION = ".,;:!?)]"
 """Characters that are left out at the end of a URL in a text (app/tracking/links.py)."""
 
@@ -92,13 +96,17 @@ class SecretValues:
         if self._pieces is None:
             return MASK if text else text
         for piece in self._pieces:
-            text = text.replace(piece, MASK)
+            for form in (piece, _BRACKET.sub(lambda match: quote(match[0]), piece), quote(piece, safe="")):
+                text = text.replace(form, MASK)
         return text
 
     @cached_property
     def _pieces(self) -> tuple[str, ...] | None:
-        """The parts of the values between white space and quotes, where URLs and lines may end, the longest first;
-        None if there are too many. A value that is HTML counts as it is written and as it is read."""
+        """The parts of the values between white space and quotes, where URLs and lines may end, and longer ones between
+        brackets; the longest first, None if there are too many. A value that is HTML counts as it is written and as it
+        is read."""
         forms = {form for value in self.values.values() for form in (value, decode(value))}
-        pieces = {piece.strip(_PUNCTUATION) for form in forms for piece in _BETWEEN_PIECES.split(form)} - {""}
+        pieces = {piece.strip("([" + _PUNCTUATION) for form in forms for piece in _BETWEEN_PIECES.split(form)} - {""}
+        parts = {part.strip(_PUNCTUATION) for piece in pieces for part in _BRACKETS.split(piece)}
+        pieces |= {part for part in parts if len(part) >= MIN_PART}
         return tuple(sorted(pieces, key=len, reverse=True)) if len(pieces) <= MAX_PIECES else None
