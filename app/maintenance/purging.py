@@ -84,7 +84,7 @@ def purge_all(services: Services, tables: threading.Lock | None = None) -> None:
                 account_periods = periods(session, services.settings, stage)
                 in_ranges = has_ranges(session)
             most = longest(account_periods)
+            purge(services, stage, purged_by_sends(account_periods, stage, in_ranges=in_ranges), moment)
             if stage is Stage.RECIPIENTS and in_ranges and most is not None:
                 with tables or nullcontext():
                     history.drop_before(services, moment - most)
-            purge(services, stage, purged_by_sends(account_periods, stage, in_ranges=in_ranges), moment)
