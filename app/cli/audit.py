@@ -28,6 +28,7 @@ from app.cli.base import (
     combine_options,
     echo,
     limit_option,
+    need_installation_key,
     pairs_of,
     print_json,
     print_row,
@@ -66,6 +67,7 @@ def _query(filters: Sequence[str], after: int | None, address: str | None, *othe
     if after is not None:
         pairs.append(("id:in", f"{after}.."))
     if address is not None:
+        need_installation_key(services())
         pairs.append(("address_digest:in", ",".join(_digests_of(address))))
     return parse_collection(pairs, AUDIT_ENTRIES.resource)
 

@@ -111,5 +111,6 @@ def receipt(parts: Services, uuid: str, status: str, detail: str) -> Row:
 @group.runs("kannel-url", "installation")
 def kannel_url(parts: Services) -> CommandResult:
     """Print the URL that Kannel calls for replies. Its secret proves that the caller is your gateway."""
+    need_installation_key(parts)
     url = reply_url(parts.settings)
     return CommandResult(url, {"url": url})

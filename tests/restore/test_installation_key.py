@@ -114,6 +114,8 @@ NEED_THE_KEY = [
     ("contacts", "import", "--list", "news", "{file}"),
     ("contacts", "forget", "ann@example.com", "--yes"),
     ("contacts", "export-person", "bob@example.com"),
+    ("audit", "list", "--address", "bob@example.com"),
+    ("inbound", "kannel-url"),
     ("inbound", "sms", "--from", "61491570156", "--to", "61491570157", "--text", "STOP"),
     ("transports", "test", "first", "--to", "bob@example.com"),
     ("suppressions", "block", "ann@example.com"),
