@@ -49,8 +49,8 @@ SHARE_OF_PARTIAL = 10
 """An index of some rows has one of so many, but for those of `NEARLY_WHOLE`."""
 SHARE_OF_ACCOUNT = 2
 """An account has one row of so many."""
-SHARE_OF_VALUE, SHARE_OF_GROUP = 10, 50
-"""One value of a coarse column has one row of so many, with the account or without. There are more groups."""
+SHARE_OF_VALUE, SHARES = 10, {"group_id": 50, "label": 1000}
+"""One value of a coarse column has one row of so many, with the account or without. Of some there are more values."""
 ROWS_OF_VALUE = 10
 """One value of any other column, and of those before it in an index."""
 
@@ -122,6 +122,6 @@ def _rows_of_values(table: str, columns: Sequence[str | None], rows: int, *, is_
         elif name == "account_id":
             figure = rows // SHARE_OF_ACCOUNT
         else:
-            share *= SHARE_OF_GROUP if name == "group_id" else SHARE_OF_VALUE
+            share *= SHARES.get(name or "", SHARE_OF_VALUE)
             figure = max(rows // share, 1)
         yield figure

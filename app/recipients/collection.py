@@ -164,7 +164,7 @@ class MatchingRecipients:
         place = (column.label(f"place_{number}") for number, column in enumerate(order))
         statement = select(*columns, *place).where(
             Recipient.account_id == self.account_id,
-            in_states(session, self.account_id, self.states),
+            in_states(session, self.account_id, self.states, beside=self.others),
             *formed,
             *compiled.where(Query(conditions=others), RECIPIENTS_SHAPE.filter_columns),
         )

@@ -38,6 +38,8 @@ INDEXED_COLUMNS: dict[str, tuple[Any, ColumnElement[bool]]] = {
     "send_time": (Recipient.sent_time, Recipient.sent_time.is_not(None)),
 }
 """Filter -> the first column of its index after the account, and the rows that the index has."""
+COMMON_STATES = RecipientState.DELIVERED, RecipientState.SENT
+"""The states of most messages."""
 PAGE_ORDER: tuple[Any, Any] = (Recipient.creation_time, Recipient.id)
 LABEL_ORDER: tuple[Any, Any] = (RecipientLabel.creation_time, RecipientLabel.recipient_id)
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)
@@ -51,15 +53,20 @@ def sent_to(address: AccountAddress, spellings: Sequence[str] = ()) -> ColumnEle
     return and_(index_condition, or_(*(column == form for form in (*address_forms(address.key), *spellings))))
 
 
-def in_states(session: Session, account_id: int, states: Sequence[RecipientState]) -> ColumnElement[bool]:
+def in_states(
+    session: Session, account_id: int, states: Sequence[RecipientState], *, beside: Sequence[FilterCondition] = ()
+) -> ColumnElement[bool]:
     """The condition on recipients that they are in one of these states now. An outcome is in the row of the recipient,
-    any other state in its queue entry."""
+    any other state in its queue entry. `beside` are the other conditions that they meet."""
     if not states or len(states) == len(RecipientState):
         return true() if states else false()
     settled = [state for state in states if state not in UNSETTLED_STATES]
     waiting = [state for state in states if state in UNSETTLED_STATES]
     if len(settled) == 1 and not waiting:
-        return settled_as(settled[0])
+        has_state = settled_as(settled[0])
+        # SQLite would read all messages that arrived for those of one group.
+        is_common = settled[0] in COMMON_STATES and any(map(_is_narrow, beside))
+        return met_by_many(session, has_state) if is_common else has_state
     account_rows = select(Recipient.id.label("id")).where(Recipient.account_id == account_id)
     rows = account_rows.order_by(Recipient.creation_time.desc(), Recipient.id.desc())
     entries = select(QueueEntry.recipient_id.label("id")).where(QueueEntry.account_id == account_id)
@@ -72,6 +79,13 @@ def in_states(session: Session, account_id: int, states: Sequence[RecipientState
             *(entries.where(entry_in_state(state)) for state in waiting),
         ],
     )
+
+
+def _is_narrow(condition: FilterCondition) -> bool:
+    """Whether an index finds the recipients that meet it, but for one of times."""
+    if condition.op == "ne" or IsNull() in condition.alternatives or condition.filter.name == "send_time":
+        return False
+    return condition.filter.type is FilterType.LABEL or condition.filter.name in INDEXED_COLUMNS
 
 
 class IndexedConditions(NamedTuple):
@@ -91,11 +105,7 @@ def answered_by_indexes(session: Session, account_id: int, conditions: Sequence[
     order = PAGE_ORDER
     for condition in conditions:
         if condition.filter.name == STATE_FILTER:
-            states = states_of([condition])
-            has_state = in_states(session, account_id, states)
-            # Most messages are delivered: SQLite would read all of them for those of one group.
-            is_common = states == [RecipientState.DELIVERED] and len(conditions) > 1
-            formed.append(met_by_many(session, has_state) if is_common else has_state)
+            formed.append(in_states(session, account_id, states_of([condition]), beside=conditions))
         elif condition.filter.type is FilterType.LABEL:
             if order is PAGE_ORDER and len(condition.alternatives) == 1:
                 formed += _has_row_of_label(account_id, condition)

@@ -696,6 +696,7 @@ def test_a_page_by_its_offset_passes_over_an_index_only(full: Full) -> None:
 
 LABEL_PAGES = (
     *("tag=frequent&limit=5", "tag=t7&limit=5", "tag=nobody&limit=5", "metadata.order=nobody&limit=5"),
+    *("tag=t7&group_id=1&limit=5", "tag=t7&state=delivered&limit=5"),
     *("tag=frequent&creation_time:in=2100-01-01..&limit=5", "tag=frequent&creation_time:in=..2020-01-01&limit=5"),
 )
 
@@ -714,7 +715,14 @@ def test_a_page_of_a_label_reads_what_it_shows(full: Full, query: str) -> None:
 OF_NO_GROUP = "group_id=900000000"
 
 
-@each("query", (f"{OF_NO_GROUP}&state=delivered", f"limit=0&{OF_NO_GROUP}&state=delivered", f"{OF_NO_GROUP}&list_id=1"))
+IN_NO_TIME = "creation_time:in=2030-01-01.."
+NARROW = (
+    *(f"{OF_NO_GROUP}&state=delivered", f"limit=0&{OF_NO_GROUP}&state=delivered", f"{OF_NO_GROUP}&list_id=1"),
+    *(f"{OF_NO_GROUP}&state=sent", f"{IN_NO_TIME}&state=delivered"),
+)
+
+
+@each("query", NARROW)
 def test_what_few_messages_have_answers_beside_what_nearly_all_have(full: Full, query: str) -> None:
     statements = full.statements(lambda full: full.tenant.api.get(f"{SENDS}?{query}"))
     with full.services.database.engine.connect() as connection:
