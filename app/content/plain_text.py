@@ -90,7 +90,7 @@ class Lines:
         self._in_link, begun, self._link = False, self._link, None
         if not address:
             return
-        escaped = _escaped(address)
+        escaped = escape_address(address)
         if begun is None:
             self._add(escaped)
         elif begun[0] == len(self._lines) and "".join(self._line[begun[1] + 1 :]) in (address, escaped):
@@ -417,6 +417,6 @@ def _address(tag: Tag) -> str:
     return _LINE_ENDS.sub("", tag.attributes().get("href", "").strip())
 
 
-def _escaped(address: str) -> str:
+def escape_address(address: str) -> str:
     """An address with everything escaped at which programs that detect links in text would end it."""
     return _ENDS_OF_ADDRESS.sub(lambda match: match[1] or quote(match[0]), address)

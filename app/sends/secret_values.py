@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from urllib.parse import quote, unquote
 
+from app.content.plain_text import escape_address
 from app.content.values import decode
 from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
 
@@ -27,7 +28,6 @@ MIN_PART = 5
 
 _BETWEEN_PIECES = re.compile(r"[\s<>\"'`]+")
 _BRACKETS = re.compile(r"[()\[\]]+")
-_BRACKET = re.compile(r"[()]")
 _PUNCTUATION = ".,;:!?)]"
 """Characters that are left out at the end of a URL in a text (app/tracking/links.py)."""
 
@@ -83,7 +83,8 @@ class SecretValues:
     def may_be_in(self, url: str) -> bool:
         """Whether a URL of the message contains one of the values, or a part of one, also escaped; it may end at a
         bracket of a value."""
-        if self._pieces is None or any(piece in form for piece in self._pieces for form in (url, unquote(url))):
+        read = unquote(url)
+        if self._pieces is None or any(piece in url or piece in read for piece in self._pieces):
             return True
         return url.endswith(tuple(part for piece in self._pieces for part in _BRACKETS.split(piece)[:-1] if part))
 
@@ -96,7 +97,7 @@ class SecretValues:
         if self._pieces is None:
             return MASK if text else text
         for piece in self._pieces:
-            for form in (piece, _BRACKET.sub(lambda match: quote(match[0]), piece), quote(piece, safe="")):
+            for form in (piece, escape_address(piece), quote(piece, safe="")):
                 text = text.replace(form, MASK)
         return text
 
