@@ -83,9 +83,13 @@ def in_states(
 
 def _is_narrow(condition: FilterCondition) -> bool:
     """Whether an index finds the recipients that meet it, but for one of times."""
-    if condition.op == "ne" or IsNull() in condition.alternatives or condition.filter.name == "send_time":
-        return False
-    return condition.filter.type is FilterType.LABEL or condition.filter.name in INDEXED_COLUMNS
+    is_label = condition.filter.type is FilterType.LABEL and condition.op != "ne"
+    return is_label or (_has_index(condition) and condition.filter.name != "send_time")
+
+
+def _has_index(condition: FilterCondition) -> bool:
+    is_of_values = condition.op != "ne" and IsNull() not in condition.alternatives
+    return is_of_values and condition.filter.name in INDEXED_COLUMNS
 
 
 class IndexedConditions(NamedTuple):
@@ -112,10 +116,10 @@ def answered_by_indexes(session: Session, account_id: int, conditions: Sequence[
                 order = LABEL_ORDER
             else:
                 formed.append(_in_labels(session, account_id, condition))
-        elif condition.op == "ne" or IsNull() in condition.alternatives or condition.filter.name not in INDEXED_COLUMNS:
-            others.append(condition)
-        else:
+        elif _has_index(condition):
             formed.append(_indexed(session, account_id, condition))
+        else:
+            others.append(condition)
     if order is LABEL_ORDER:
         times = tuple(condition for condition in others if condition.filter.name == "creation_time")
         columns: dict[str, Any] = {"creation_time": RecipientLabel.creation_time}
