@@ -25,7 +25,7 @@ from app.bulk_actions.ask import ask
 from app.bulk_actions.ask import cancel as cancel_action
 from app.bulk_actions.kinds import KINDS, RETRY
 from app.bulk_actions.preview import Inspection, Preview, preview
-from app.bulk_actions.query import query_of
+from app.bulk_actions.query import parse_query, query_of
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now
 from app.db.due import DueAccounts
@@ -44,6 +44,7 @@ from app.infrastructure.heartbeat import Heartbeat
 from app.maintenance import sweeps
 from app.maintenance.figures import read_figures
 from app.maintenance.overview import read_put_off
+from app.recipients.collection import MatchingRecipients
 from app.retention.periods import Period, Stage
 from app.retention.slices import purge
 from app.runs.delete import delete_automation
@@ -729,3 +730,17 @@ def test_what_few_messages_have_answers_beside_what_nearly_all_have(full: Full, 
         (page,) = (statement for statement in statements.items() if "FROM recipients" in statement[0])
         most = 20 if connection.dialect.name == "postgresql" else 2000
         assert rows_read(connection, *page, ("recipients",)) <= most
+
+
+def test_an_export_of_few_messages_reads_no_other_that_arrived(full: Full) -> None:
+    def count(full: Full) -> None:
+        with full.services.database.read() as session:
+            assert matching.count(session, 10) == 0
+
+    with full.services.database.read() as session:
+        query = parse_query(session.get_one(Account, full.tenant.id), query_of(f"{OF_NO_GROUP}&state=delivered"))
+    matching = MatchingRecipients.of(full.tenant.id, query)
+    (statement,) = full.statements(count).items()
+    with full.services.database.engine.connect() as connection:
+        most = 20 if connection.dialect.name == "postgresql" else 2000
+        assert rows_read(connection, *statement, ("recipients",)) <= most
