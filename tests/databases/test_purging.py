@@ -528,7 +528,8 @@ def test_no_range_is_dropped_while_the_tables_are_sampled(kept: SentMessages) ->
     with (tables := threading.Lock()):
         purging = threading.Thread(target=purge_all, args=(kept.services, tables))
         purging.start()
-        wait_until(lambda: not kept.has_content(recipient_id), "content is purged")
+        wait_until(lambda: kept.send_of(recipient_id).content_purged_time, "content is purged")
+        assert not kept.has_content(recipient_id)
         purging.join(0.2)
         assert purging.is_alive()
     purging.join(PATIENCE)
