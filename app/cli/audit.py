@@ -28,10 +28,10 @@ from app.cli.base import (
     combine_options,
     echo,
     limit_option,
-    need_installation_key,
     pairs_of,
     print_json,
     print_row,
+    refuse_other_key,
 )
 from app.cli.find_contacts import without_links
 from app.clock import timestamp
@@ -67,7 +67,7 @@ def _query(filters: Sequence[str], after: int | None, address: str | None, *othe
     if after is not None:
         pairs.append(("id:in", f"{after}.."))
     if address is not None:
-        need_installation_key(services())
+        refuse_other_key(services())
         pairs.append(("address_digest:in", ",".join(_digests_of(address))))
     return parse_collection(pairs, AUDIT_ENTRIES.resource)
 

@@ -12,14 +12,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.backup.archive import ArchiveExists
 from app.backup.take import NothingToBackUp, delete_remains, name_of, prune, record_backup, take_backup
-from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, need_installation_key, print_done
+from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_done, refuse_other_key
 from app.cli.progress import parts_of
 from app.clock import now
 from app.db.copies.snapshot import CopyError
 from app.db.outage import is_unavailable, reason
 from app.db.schema import fits
 from app.http.context import services
-from app.infrastructure.installation_key import compare_secret_key
 from app.infrastructure.metrics import BACKUP_TIME, note_time
 
 
@@ -41,7 +40,7 @@ def command(target: Path, keep: int | None, without_secret_key: bool, as_json: b
     path = target / name_of(now()) if target.is_dir() else target
     with _errors(path), _backup_time_noted(), parts_of() as begin:
         if not without_secret_key and fits(services().database):
-            need_installation_key(services(), compare_secret_key)
+            refuse_other_key(services())
         _record(path)
         if target.is_dir():
             delete_remains(target)

@@ -38,7 +38,7 @@ from app.db.schema import schema_of
 from app.errors import ServiceError
 from app.http.context import EXTENSION, services
 from app.infrastructure.clock_watch import NOTICED, WRONG
-from app.infrastructure.installation_key import ForeignSecretKey, check_secret_key
+from app.infrastructure.installation_key import ForeignSecretKey, check_secret_key, compare_secret_key
 from app.infrastructure.liveness import databases
 from app.infrastructure.redis_client import SENDS
 from app.infrastructure.startup_report import ignored_variables
@@ -113,9 +113,19 @@ def _warn_of_clock(difference: Difference) -> Iterator[str]:
         yield f"{difference}{': this command goes by the time of the database' if is_followed else ''}"
 
 
-def need_installation_key(parts: Services, check: Callable[[Database, SecretKeys], None] = check_secret_key) -> None:
-    """Refuses a command that encrypts something or makes keyed hashes, as a process refuses to start: nobody else could
-    read or recognise them (docs/secrets.md#one-key-for-all-hosts)."""
+def need_installation_key(parts: Services) -> None:
+    """Refuses another key to a command that encrypts something or stores keyed hashes, as a process refuses to start:
+    nobody else could read or recognise them (docs/secrets.md#one-key-for-all-hosts). The first command records it."""
+    _need_key(parts, check_secret_key)
+
+
+def refuse_other_key(parts: Services) -> None:
+    """Refuses another key to a command that reads what is encrypted or looks for keyed hashes. It records none: it may
+    run where nobody has set the key, such as in the pipe of a mail server."""
+    _need_key(parts, compare_secret_key)
+
+
+def _need_key(parts: Services, check: Callable[[Database, SecretKeys], object]) -> None:
     try:
         check(parts.database, parts.settings.secret_keys)
     except ForeignSecretKey as error:

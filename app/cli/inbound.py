@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.addresses import is_valid_mobile
-from app.cli.base import CommandResult, Group, Row, need_installation_key
+from app.cli.base import CommandResult, Group, Row, refuse_other_key
 from app.cli.processes import become
 from app.db.outage import reason
 from app.distribution import python_command
@@ -21,7 +21,7 @@ from app.inbound.email.receive import receive_email
 from app.inbound.kannel import reply_url
 from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import plain_number, record_reply
-from app.infrastructure.installation_key import ForeignSecretKey, check_secret_key
+from app.infrastructure.installation_key import ForeignSecretKey, compare_secret_key
 from app.recipients.read import find_recipient
 from app.services import Services
 
@@ -56,7 +56,8 @@ def email(parts: Services, envelope: tuple[str, ...]) -> Row:
     """
     raw = _message(parts.settings.inbound_max_bytes)
     try:
-        check_secret_key(parts.database, parts.settings.secret_keys)
+        if not compare_secret_key(parts.database, parts.settings.secret_keys):
+            raise TryAgain("no process of the service has started yet")
         received = receive_email(parts, raw, envelope, patience=PATIENCE)
     except ForeignSecretKey as error:
         raise TryAgain(str(error)) from None
@@ -82,7 +83,7 @@ def _message(most: int) -> bytes:
 @click.option("--text", required=True, help="The text of the reply.")
 def sms(parts: Services, mobile: str, number: str, text: str) -> Row:
     """Record a reply to a text message. A stop word in the reply unsubscribes the mobile number."""
-    need_installation_key(parts)
+    refuse_other_key(parts)
     if not is_valid_mobile(plain_number(mobile)):
         detail = f"--from: {mobile!r} is not a mobile number in international format"
         raise ServiceError("invalid_mobile_address", detail=detail)
@@ -111,6 +112,6 @@ def receipt(parts: Services, uuid: str, status: str, detail: str) -> Row:
 @group.runs("kannel-url", "installation")
 def kannel_url(parts: Services) -> CommandResult:
     """Print the URL that Kannel calls for replies. Its secret proves that the caller is your gateway."""
-    need_installation_key(parts)
+    refuse_other_key(parts)
     url = reply_url(parts.settings)
     return CommandResult(url, {"url": url})

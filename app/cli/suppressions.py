@@ -24,6 +24,7 @@ from app.cli.base import (
     json_option,
     limit_option,
     need_installation_key,
+    refuse_other_key,
 )
 from app.cli.bulk_actions import ask_for_all, print_asked
 from app.cli.csv_files import export_options, export_rows, format_to_write
@@ -107,6 +108,7 @@ def list_(session: Session, account: Account, state: str | None, limit: int) -> 
 @click.argument("address")
 def show(session: Session, account: Account, address: str) -> list[Row]:
     """Show why an email address or a mobile number gets no messages."""
+    refuse_other_key(services())
     return _entries_of(session, account.id, address)
 
 

@@ -30,14 +30,16 @@ def check_secret_key(database: Database, keys: SecretKeys) -> None:
     compare_secret_key(database, keys)
 
 
-def compare_secret_key(database: Database, keys: SecretKeys) -> None:
-    """Raises `ForeignSecretKey` if another key is recorded than these, and `SQLAlchemyError`."""
+def compare_secret_key(database: Database, keys: SecretKeys) -> bool:
+    """Whether one of these keys is recorded; False if none is yet, as after a restore. Raises `ForeignSecretKey` if it
+    is another one, and `SQLAlchemyError`."""
     recorded = recorded_fingerprint(database)
     if recorded is not None and recorded not in map(fingerprint, keys):
         raise ForeignSecretKey(
             f"SECRET_KEY ({short_fingerprint(keys[0])}) is not the installation's key ({recorded[:8]}): set it to "
             f"that key or add that to SECRET_KEY_FALLBACKS; if it is lost, run `{COMMAND_LINE} secrets adopt`"
         )
+    return recorded is not None
 
 
 def recorded_fingerprint(database: Database) -> str | None:

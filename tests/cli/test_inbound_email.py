@@ -9,12 +9,19 @@ from click.testing import Result
 from sqlalchemy.exc import OperationalError
 
 from app.cli import inbound
+from app.infrastructure.installation_key import check_secret_key
 from app.tracking.tokens import return_path
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.mail_reports import delivery_failure, plain
 from tests.support.rows import FROM, Rows
 from tests.support.tenants import Tenant
+
+
+@pytest.fixture(autouse=True)
+def _started(tenant: Tenant) -> None:
+    """A process has started, and recorded its key."""
+    check_secret_key(tenant.services.database, tenant.services.settings.secret_keys)
 
 
 @pytest.fixture

@@ -118,6 +118,7 @@ NEED_THE_KEY = [
     ("inbound", "kannel-url"),
     ("inbound", "sms", "--from", "61491570156", "--to", "61491570157", "--text", "STOP"),
     ("transports", "test", "first", "--to", "bob@example.com"),
+    ("suppressions", "show", "bob@example.com"),
     ("suppressions", "block", "ann@example.com"),
     ("suppressions", "unblock", "ann@example.com"),
     ("suppressions", "unsubscribe", "ann@example.com"),
@@ -160,6 +161,29 @@ def test_a_command_that_encrypts_hashes_or_backs_up_needs_the_key_of_the_install
     url = {"DATABASE_URL": first.settings.database_url}
     with running(new_settings("sqlite", **url, SECRET_KEY=NEW, SECRET_KEY_FALLBACKS=OLD)) as third:
         third.json("domains", "add", "third.example")
+
+
+LOOK_UP = [
+    ("contacts", "export-person", "bob@example.com"),
+    ("audit", "list", "--address", "bob@example.com"),
+    ("suppressions", "show", "bob@example.com"),
+    ("inbound", "kannel-url"),
+    ("inbound", "sms", "--from", "61491570156", "--to", "61491570157", "--text", "STOP"),
+    ("transports", "test", "default", "--to", "bob@example.com", "--from", "ann@first.example"),
+]
+
+
+def test_a_command_that_stores_nothing_with_its_key_does_not_record_it(installed: Installer) -> None:
+    """After a restore, the pipe of a mail server may come before the first process, and with a key of its own."""
+    installation = installed("sqlite", migrated=True, SECRET_KEY=OTHER)
+    installation.json("accounts", "create", "acme")
+    runner = installation.app.test_cli_runner()
+    for arguments in LOOK_UP:
+        said = runner.invoke(args=list(arguments))
+        assert "SECRET_KEY" not in said.stderr, arguments
+    piped = runner.invoke(args=["inbound", "email"], input="Subject: hello\n\n")
+    assert (piped.exit_code, piped.stderr) == (75, "Error: no process of the service has started yet\n")
+    assert recorded_fingerprint(installation.services.database) is None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
