@@ -109,13 +109,16 @@ LIMITS = (
     "app.db.bounded_connection.REQUEST_SECONDS",
     "app.db.replica.CATCH_UP_SECONDS",
     "app.db.replica.LOOK_SECONDS",
+    "app.events.guarded_connection.CONNECT_TIMEOUT",
+    "app.events.guarded_connection.READ_TIMEOUT",
+    "app.events.guarded_connection.TOTAL_TIMEOUT",
     "app.launcher.embedded_redis.START_SECONDS",
     "app.maintenance.figures.WAIT_SECONDS",
     "app.sends.delivery.drain.MAX_WAIT",
     "app.services.WAIT",
 )
-"""Seconds after which the service gives up waiting for a database, its replica or a Redis, or a claimed message for a
-connection."""
+"""Seconds after which the service gives up waiting for a database, its replica, a Redis or a provider, or a claimed
+message for a connection."""
 
 
 @pytest.fixture(scope="session", autouse=True)

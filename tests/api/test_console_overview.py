@@ -7,9 +7,10 @@ import html
 import io
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from flask import Flask
 from sqlalchemy import delete, insert, update
 
@@ -37,11 +38,11 @@ from tests.support.tenants import Tenant, unique
 SCRIPT = "<script>alert(1)</script>"
 
 
-def count(tenant: Tenant, hours_ago: int, **counts: int) -> None:
-    """What happened in an hour."""
+def count(tenant: Tenant, hours_ago: int, moment: datetime | None = None, **counts: int) -> None:
+    """What happened in an hour, which is so many before that of the moment, by default now."""
     group_id = Rows(tenant.services, tenant.id).add_group()
     with tenant.services.database.write() as transaction:
-        hour = hour_of(now()) - timedelta(hours=hours_ago)
+        hour = hour_of(moment or now()) - timedelta(hours=hours_ago)
         zero = dict.fromkeys(
             ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed"), 0
         )
@@ -195,10 +196,12 @@ def test_the_installation_names_whose_webhook_fails_and_leads_there(tenant: Tena
     assert f'<a href="/console/webhooks/{webhook_id}?account={tenant.id}">Show the webhook</a>' in page
 
 
-def test_it_shows_the_last_day_as_bars_a_table_and_a_file(tenant: Tenant) -> None:
-    count(tenant, 0, sent=1200, delivered=1100, bounced=7)
-    count(tenant, 23, sent=30, delivered=40, clicked=-1)
-    count(tenant, 24, sent=5000)
+def test_it_shows_the_last_day_as_bars_a_table_and_a_file(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = now()
+    monkeypatch.setattr("blueprints.console.overview.now", lambda: moment)
+    count(tenant, 0, moment, sent=1200, delivered=1100, bounced=7)
+    count(tenant, 23, moment, sent=30, delivered=40, clicked=-1)
+    count(tenant, 24, moment, sent=5000)
     browser = signed_in(tenant, "report")
     page = words(browser.get(HOME))
     assert "accepted 1 230" in page

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import select
 
 from app.db.models import Account, AuditEntry, SendPause
 from app.sends.pauses.pause import Subject, pause
 from tests.support.browser import Browser, linked, operator, signed_in, words
-from tests.support.rows import Rows
+from tests.support.rows import Rows, resume_all
 from tests.support.tenants import Tenant, unique
 
 PATH = "/console/queues"
@@ -19,9 +19,9 @@ PAUSES = f"{PATH}/pauses"
 
 @pytest.fixture(autouse=True)
 def nothing_paused(tenant: Tenant) -> Iterator[None]:
+    resume_all(tenant.services)
     yield
-    with tenant.services.database.write() as transaction:
-        transaction.execute(delete(SendPause))
+    resume_all(tenant.services)
 
 
 def active(tenant: Tenant) -> list[tuple[int | None, str, str | None]]:

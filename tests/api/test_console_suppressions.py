@@ -90,6 +90,7 @@ def import_previewed(browser: Browser, preview: TestResponse) -> TestResponse:
 
 def test_a_search_finds_by_address_state_and_day(tenant: Tenant) -> None:
     off, blocked, mobile = new_email("off"), new_email("blocked"), new_mobile()
+    browser, day = signed_in(tenant), now().date().isoformat()
     suppress(tenant, off)
     suppress(tenant, blocked.upper(), reason="permanent bounce")
     suppress(tenant, mobile)
@@ -98,7 +99,6 @@ def test_a_search_finds_by_address_state_and_day(tenant: Tenant) -> None:
             Unsubscriber.account_id == tenant.id, Unsubscriber.address == mobile
         )
         transaction.execute(query_of_mobile.values(creation_time=this_second() - timedelta(days=400)))
-    browser, day = signed_in(tenant), now().date().isoformat()
     for query, expected in (
         ("", {off, blocked, mobile}),
         ("state=blocked", {blocked}),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import select
 
 from app.clock import now, timestamp
 from app.db.models import AuditEntry, SendPause
@@ -15,7 +15,7 @@ from app.sends.pauses import pause as pausing
 from app.sends.pauses import read
 from tests.cli.conftest import Cli
 from tests.support.client import SENDS
-from tests.support.rows import Rows
+from tests.support.rows import Rows, resume_all
 from tests.support.tenants import Tenant, unique
 
 each = pytest.mark.parametrize
@@ -23,10 +23,10 @@ each = pytest.mark.parametrize
 
 @pytest.fixture
 def rows(tenant: Tenant) -> Iterator[Rows]:
-    """Rows of the account; nothing is paused after the test."""
+    """Rows of the account; nothing is paused before and after the test."""
+    resume_all(tenant.services)
     yield Rows(tenant.services, tenant.id)
-    with tenant.services.database.write() as transaction:
-        transaction.execute(delete(SendPause))
+    resume_all(tenant.services)
 
 
 def paused(rows: Rows, *addresses: str, **options: object) -> list[int]:
@@ -155,10 +155,11 @@ def test_explaining_names_the_pause_and_the_command_that_goes_on(rows: Rows, cli
 
 def test_status_counts_and_names_what_is_paused(rows: Rows, cli: Cli, bare: Cli) -> None:
     before = bare.json("status")["paused"]
+    day = timestamp(now())[:10]
     cli.json("sends", "pause", "--reason", "wrong prices")
     paused(rows, "ann@example.com")
     result = bare.run("status")
-    assert f"- paused: the account {cli.account}, since {timestamp(now())[:10]}" in result.stdout
+    assert f"- paused: the account {cli.account}, since {day}" in result.stdout
     assert f"(wrong prices); to resume, run `{COMMAND_LINE} sends resume --account {cli.account}`" in result.stdout
     assert bare.json("status")["paused"] == before + 1
     cli.json("sends", "resume")

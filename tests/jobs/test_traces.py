@@ -16,7 +16,7 @@ from app.sends.delivery.drain import drain
 from app.settings import Settings, SettingsError, from_environment
 from tests.support.client import SENDS, Client
 from tests.support.sends import SendsApi
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 from tests.support.tenants import Tenant
 from tests.support.webhook_receiver import Receiver
 
@@ -30,7 +30,9 @@ def collector() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def traced(settings: Settings, collector: Receiver) -> Iterator[None]:
+def traced(settings: Settings, collector: Receiver, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for limit in ("STOP_SECONDS", "SEND_SECONDS"):
+        monkeypatch.setattr(f"app.infrastructure.otel.{limit}", PATIENCE)
     tracing.start(replace(settings, traces_url=collector.url), "test")
     yield
     tracing.stop()

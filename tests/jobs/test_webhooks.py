@@ -672,7 +672,9 @@ def test_the_statements_of_a_batch_do_not_grow_with_its_events(
     add_hook: AddHook,
     dispatcher: WebhookDispatcher,
     count_statements: Callable[..., StatementCounter],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("app.events.dispatch.POLL_SECONDS", PATIENCE)
     counts = []
     with Receiver() as receiver:
         hook = add_hook(receiver.url)

@@ -30,6 +30,7 @@ from app.db.models import (
     Recipient,
     RecipientStep,
     Send,
+    SendPause,
     SmsSender,
     Webhook,
     table_of,
@@ -43,6 +44,12 @@ DOMAINS = ("acme.example", "news.acme.example", "second.example", "other.example
 """The domains of senders and blind copies."""
 File = tuple[str, str, bytes]
 """Name, type and content of an attachment."""
+
+
+def resume_all(services: Services) -> None:
+    """Nothing is paused afterwards."""
+    with services.database.write() as transaction:
+        transaction.execute(delete(SendPause))
 
 
 def permit_senders(transaction: Transaction, account_id: int) -> None:

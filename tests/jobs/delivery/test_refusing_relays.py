@@ -26,7 +26,7 @@ from tests.jobs.delivery.conftest import Changed
 from tests.support.cases import each
 from tests.support.routing import Routing, routing_of
 from tests.support.rows import Rows
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 from tests.support.statements import StatementCounter
 from tests.unit.transports.mailserver import MailServer
 
@@ -34,6 +34,12 @@ RELAY_DENIED = "554 5.7.1 Relay access denied"
 UNAUTHENTICATED = "550 5.7.26 This mail is unauthenticated"
 NO_SUCH_USER = "550 5.1.1 no such user here"
 FIRST_DELAY = 30.0
+
+
+@pytest.fixture(autouse=True)
+def _one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outcomes of a batch are written together, however slow the machine is."""
+    monkeypatch.setattr("app.sends.delivery.drain.WRITE_AFTER", PATIENCE)
 
 
 def people(*domains: str) -> list[str]:

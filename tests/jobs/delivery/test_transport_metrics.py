@@ -64,7 +64,7 @@ def test_connections_are_counted_when_they_are_opened_and_shown_while_they_are_u
         assert increase("tms_transport_slots", transport="default", state="in_use") == 2
         assert increase("tms_transport_slots", transport="default", state="all") == 3
     draining.join()
-    assert increase("tms_transport_slots", transport="default", state="in_use") == 0
+    wait_until(lambda: increase("tms_transport_slots", transport="default", state="in_use") == 0, "both are free")
     email = {"type": "email", "transport": "default"}
     assert increase("tms_transport_connections_total", **email, result="opened") == 2
     assert increase("tms_transport_connections_total", **email, result="failed") == 0

@@ -10,15 +10,7 @@ import pytest
 from app.events import guarded_connection
 from app.events.guarded_connection import MAX_BYTES, FetchFailed, fetch
 from tests.support.certificates import Authority
-from tests.support.servers import PATIENCE
 from tests.support.webhook_receiver import Receiver, Reply
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow machine is no slow server."""
-    for limit in ("CONNECT_TIMEOUT", "READ_TIMEOUT", "TOTAL_TIMEOUT"):
-        monkeypatch.setattr(guarded_connection, limit, PATIENCE)
 
 
 @pytest.fixture
