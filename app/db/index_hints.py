@@ -103,12 +103,20 @@ def by_ids_or_order(
 ) -> ColumnElement[bool]:
     """The condition for a page, as in `by_index_or_order`, with the selects that find the ids of its rows, each as
     `id`."""
+    ids = few_ids(session, id_selects)
+    if ids is not None:
+        return and_(in_json(id_column, ids), condition)
+    return met_by_many(session, condition)  # SQLite would look up all of them and sort
+
+
+def few_ids(session: Session, id_selects: Sequence[Select[Any]]) -> Sequence[int] | None:
+    """The ids that the selects find, each as `id`; None if there are more than `MAX_ROWS_TO_SORT`."""
+    if not id_selects:
+        return []
     few = (id_select.limit(MAX_ROWS_TO_SORT + 1).subquery() for id_select in id_selects)
     matching = union_all(*(select(ids.c.id) for ids in few)).subquery()
     ids = session.execute(select(matching.c.id).limit(MAX_ROWS_TO_SORT + 1)).scalars().all()
-    if len(ids) <= MAX_ROWS_TO_SORT:
-        return and_(in_json(id_column, ids), condition)
-    return met_by_many(session, condition)  # SQLite would look up all of them and sort
+    return ids if len(ids) <= MAX_ROWS_TO_SORT else None
 
 
 def met_by_many(session: Session, condition: ColumnElement[bool]) -> ColumnElement[bool]:

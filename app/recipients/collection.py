@@ -20,11 +20,10 @@ from app.query.reader import Page, Shape, read_page
 from app.recipients.filters import (
     EMAIL_KEY,
     PAGE_ORDER,
-    STATE_FILTER,
     answered_by_indexes,
     has_label,
-    in_states,
     states_of,
+    without_state,
 )
 from app.recipients.read import ANONYMOUS_RECIPIENT_SHAPE, FILTERS, PROPERTIES, RECIPIENT_SHAPE, Viewer
 from app.recipients.states import RecipientState
@@ -88,7 +87,8 @@ def page_recipients(
         page = read_page(session, shape, query, account_filter)
     else:
         with planned_for_values(session):
-            formed, others, order = answered_by_indexes(session, account_id, query.conditions)
+            states, conditions = states_of(query.conditions), without_state(query)
+            formed, others, order = answered_by_indexes(session, account_id, states, conditions)
             shape, query = replace(shape, order=order), replace(query, conditions=others)
             page = read_page(session, shape, query, account_filter, *formed, *further)
     if viewer.sees_contacts:
@@ -122,7 +122,7 @@ class MatchingRecipients:
         newest: Place | None = None,
     ) -> MatchingRecipients:
         """The recipients that match the query and are in a state that is among these."""
-        others = tuple(condition for condition in query.conditions if condition.filter.name != STATE_FILTER)
+        others = without_state(query)
         states = [state for state in states_of(query.conditions) if state in among]
         return cls(account_id, others, states, newest)
 
@@ -160,11 +160,10 @@ class MatchingRecipients:
         self, session: Session, columns: Sequence[Any], after: Place | None
     ) -> tuple[Select[Any], tuple[Any, Any]]:
         """The recipients behind the place, and the columns of their order."""
-        formed, others, order = answered_by_indexes(session, self.account_id, self.others)
+        formed, others, order = answered_by_indexes(session, self.account_id, self.states, self.others)
         place = (column.label(f"place_{number}") for number, column in enumerate(order))
         statement = select(*columns, *place).where(
             Recipient.account_id == self.account_id,
-            in_states(session, self.account_id, self.states, beside=self.others),
             *formed,
             *compiled.where(Query(conditions=others), RECIPIENTS_SHAPE.filter_columns),
         )

@@ -1,7 +1,8 @@
 """Filters of recipients, each in a form that an index answers (docs/querying.md#what-an-index-answers).
 
-The indexes of single values are in the order of pages, so that these need no other form. Several values, or a range,
-are found by `by_index_or_order`. Conditions that no index answers are left to `app.query.compile`.
+No planner knows how many messages have a value. So the ids of those that meet a condition are selected first, unless it
+is the only one and its index has the order of pages: a few are looked up. Of what many have, one index gives the order
+of the page, and the other conditions are checked. Conditions that no index answers are left to `app.query.compile`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, exists, false, func, or_, select, true
 from sqlalchemy.orm import Session, aliased
 
 from app.addresses import AccountAddress, address_forms
-from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order, met_by_many
+from app.db.expressions import in_json
+from app.db.index_hints import by_ids_or_order, few_ids, met_by_many
 from app.db.models import QueueEntry, Recipient, RecipientLabel
 from app.query import compile as compiled
 from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
@@ -30,17 +32,18 @@ EMAIL_KEY = func.lower(Recipient.email)
 INDEXED_COLUMNS: dict[str, tuple[Any, ColumnElement[bool]]] = {
     "uuid": (Recipient.uuid, true()),
     "email": (EMAIL_KEY, Recipient.email.is_not(None)),
+    "group_id": (Recipient.group_id, true()),
     **{
         name: (getattr(Recipient, name), getattr(Recipient, name).is_not(None))
-        for name in ("mobile", "contact_id", "list_id", "message_id")
+        for name in ("mobile", "contact_id", "message_id", "list_id")
     },
-    "group_id": (Recipient.group_id, true()),
     "send_time": (Recipient.sent_time, Recipient.sent_time.is_not(None)),
 }
 """Filter -> the first column of its index after the account, and the rows that the index has."""
-COMMON_STATES = RecipientState.DELIVERED, RecipientState.SENT
-"""The states of most messages."""
+ADDRESS_FILTERS = {"uuid", "email", "mobile", "contact_id"}
+"""Filters of which one value has few messages."""
 PAGE_ORDER: tuple[Any, Any] = (Recipient.creation_time, Recipient.id)
+NEWEST = tuple(column.desc() for column in PAGE_ORDER)
 LABEL_ORDER: tuple[Any, Any] = (RecipientLabel.creation_time, RecipientLabel.recipient_id)
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 """More than the clocks of two machines of an installation ever differ."""
@@ -53,43 +56,44 @@ def sent_to(address: AccountAddress, spellings: Sequence[str] = ()) -> ColumnEle
     return and_(index_condition, or_(*(column == form for form in (*address_forms(address.key), *spellings))))
 
 
-def in_states(
-    session: Session, account_id: int, states: Sequence[RecipientState], *, beside: Sequence[FilterCondition] = ()
-) -> ColumnElement[bool]:
-    """The condition on recipients that they are in one of these states now. An outcome is in the row of the recipient,
-    any other state in its queue entry. `beside` are the other conditions that they meet."""
-    if not states or len(states) == len(RecipientState):
-        return true() if states else false()
-    settled = [state for state in states if state not in UNSETTLED_STATES]
-    waiting = [state for state in states if state in UNSETTLED_STATES]
-    if len(settled) == 1 and not waiting:
-        has_state = settled_as(settled[0])
-        # SQLite would read all messages that arrived for those of one group.
-        is_common = settled[0] in COMMON_STATES and any(map(_is_narrow, beside))
-        return met_by_many(session, has_state) if is_common else has_state
-    account_rows = select(Recipient.id.label("id")).where(Recipient.account_id == account_id)
-    rows = account_rows.order_by(Recipient.creation_time.desc(), Recipient.id.desc())
+class IndexedCondition(NamedTuple):
+    """A condition on recipients that an index answers."""
+
+    condition: ColumnElement[bool]
+    id_selects: Sequence[Select[Any]]
+    """Together they find the ids of all its rows, each as `id`."""
+    has_order: bool
+    """Whether its rows follow each other in the order of pages in the index."""
+    label: str | None = None
+    """The label that recipients have, if the condition is that they have one."""
+
+
+def in_states(session: Session, account_id: int, states: Sequence[RecipientState]) -> ColumnElement[bool]:
+    """The condition on recipients that they are in one of these states now."""
+    if len(states) == len(RecipientState):
+        return true()
+    indexed = _in_states(account_id, states)
+    if indexed.has_order:
+        return indexed.condition
+    return by_ids_or_order(session, Recipient.id, indexed.condition, indexed.id_selects)
+
+
+def _in_states(account_id: int, states: Sequence[RecipientState]) -> IndexedCondition:
+    """An outcome is in the row of the recipient, any other state in its queue entry."""
+    settled = [settled_as(state) for state in states if state not in UNSETTLED_STATES]
+    waiting = [entry_in_state(state) for state in states if state in UNSETTLED_STATES]
+    newest = _ids_of(account_id).order_by(*NEWEST)
     entries = select(QueueEntry.recipient_id.label("id")).where(QueueEntry.account_id == account_id)
-    return by_ids_or_order(
-        session,
-        Recipient.id,
-        or_(*map(settled_as, settled), *([_has_entry(waiting)] if waiting else [])),
-        [
-            *(rows.where(settled_as(state)) for state in settled),
-            *(entries.where(entry_in_state(state)) for state in waiting),
-        ],
+    entry = exists().where(QueueEntry.recipient_id == Recipient.id, or_(false(), *waiting)).correlate(Recipient)
+    return IndexedCondition(
+        or_(false(), *settled, *([entry] if waiting else [])),
+        [*(newest.where(state) for state in settled), *(entries.where(state) for state in waiting)],
+        has_order=not waiting and len(settled) <= 1,
     )
 
 
-def _is_narrow(condition: FilterCondition) -> bool:
-    """Whether an index finds the recipients that meet it, but for one of times."""
-    is_label = condition.filter.type is FilterType.LABEL and condition.op != "ne"
-    return is_label or (_has_index(condition) and condition.filter.name != "send_time")
-
-
-def _has_index(condition: FilterCondition) -> bool:
-    is_of_values = condition.op != "ne" and IsNull() not in condition.alternatives
-    return is_of_values and condition.filter.name in INDEXED_COLUMNS
+def _ids_of(account_id: int) -> Select[Any]:
+    return select(Recipient.id.label("id")).where(Recipient.account_id == account_id)
 
 
 class IndexedConditions(NamedTuple):
@@ -102,48 +106,80 @@ class IndexedConditions(NamedTuple):
     order: tuple[Any, Any]
 
 
-def answered_by_indexes(session: Session, account_id: int, conditions: Sequence[FilterCondition]) -> IndexedConditions:
-    """The conditions in the form in which indexes answer them."""
-    formed: list[ColumnElement[bool]] = []
-    others: list[FilterCondition] = []
-    order = PAGE_ORDER
-    for condition in conditions:
-        if condition.filter.name == STATE_FILTER:
-            formed.append(in_states(session, account_id, states_of([condition]), beside=conditions))
-        elif condition.filter.type is FilterType.LABEL:
-            if order is PAGE_ORDER and len(condition.alternatives) == 1:
-                formed += _has_row_of_label(account_id, condition)
-                order = LABEL_ORDER
-            else:
-                formed.append(_in_labels(session, account_id, condition))
-        elif _has_index(condition):
-            formed.append(_indexed(session, account_id, condition))
-        else:
-            others.append(condition)
-    if order is LABEL_ORDER:
+def answered_by_indexes(
+    session: Session, account_id: int, states: Sequence[RecipientState], conditions: Sequence[FilterCondition]
+) -> IndexedConditions:
+    """That recipients are in one of the states and meet the conditions on anything else, in the form in which indexes
+    answer it."""
+    indexed, others = _indexed(account_id, states, conditions)
+    formed = [_created_before(condition) for condition in conditions if _has_index(condition, "send_time")]
+    if any(condition.filter.name in ADDRESS_FILTERS and _is_single(condition) for condition in conditions):
+        return IndexedConditions([*formed, *(each.condition for each in indexed)], others, PAGE_ORDER)
+    rare, common = _by_number(session, indexed)
+    if rare:
+        return IndexedConditions([*formed, *rare, *(each.condition for each in common)], others, PAGE_ORDER)
+    leading = next((each for each in common if each.has_order), None)
+    formed += (met_by_many(session, each.condition) for each in common if each is not leading)
+    if leading is not None and leading.label is not None:
         times = tuple(condition for condition in others if condition.filter.name == "creation_time")
         columns: dict[str, Any] = {"creation_time": RecipientLabel.creation_time}
-        formed += compiled.where(Query(conditions=times), columns)
-    return IndexedConditions(formed, tuple(others), order)
+        formed += (*_joined(account_id, leading.label), *compiled.where(Query(conditions=times), columns))
+        return IndexedConditions(formed, others, LABEL_ORDER)
+    return IndexedConditions([*formed, *([leading.condition] if leading else [])], others, PAGE_ORDER)
 
 
-def _has_row_of_label(account_id: int, condition: FilterCondition) -> Iterator[ColumnElement[bool]]:
-    """The conditions that join recipients with the rows of one label, from which a page in their order is read."""
+def _indexed(
+    account_id: int, states: Sequence[RecipientState], conditions: Sequence[FilterCondition]
+) -> tuple[list[IndexedCondition], tuple[FilterCondition, ...]]:
+    """What an index answers, from what probably fewest messages meet to the states, and the other conditions."""
+    by_label = [condition for condition in conditions if condition.filter.type is FilterType.LABEL]
+    by_column = [condition for name in INDEXED_COLUMNS for condition in conditions if _has_index(condition, name)]
+    indexed = [
+        *(_has_label(account_id, condition) for condition in by_label),
+        *(_has_value(account_id, condition) for condition in by_column),
+        *([] if len(states) == len(RecipientState) else [_in_states(account_id, states)]),
+    ]
+    return indexed, tuple(condition for condition in conditions if condition not in by_label + by_column)
+
+
+def _has_index(condition: FilterCondition, name: str) -> bool:
+    """Whether the index of that filter answers the condition."""
+    return condition.filter.name == name and condition.op != "ne" and IsNull() not in condition.alternatives
+
+
+def _is_single(condition: FilterCondition) -> bool:
+    """Whether the condition is met by one value."""
+    return condition.op != "ne" and len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
+
+
+def _by_number(
+    session: Session, indexed: Sequence[IndexedCondition]
+) -> tuple[list[ColumnElement[bool]], list[IndexedCondition]]:
+    """The conditions that few recipients meet, with their ids, and those that many meet, or may meet."""
+    rare, common = [], []
+    for each in indexed:
+        ids = None if each.has_order and len(indexed) == 1 else few_ids(session, each.id_selects)
+        if ids is None:
+            common.append(each)
+        else:
+            rare.append(and_(in_json(Recipient.id, ids), each.condition))
+    return rare, common
+
+
+def _joined(account_id: int, label: str) -> Iterator[ColumnElement[bool]]:
+    """The conditions that join recipients with the rows of the label, from which a page in their order is read."""
     yield RecipientLabel.account_id == account_id
-    yield RecipientLabel.label == _labels_of(condition)[0]
+    yield RecipientLabel.label == label
     yield RecipientLabel.recipient_id == Recipient.id
 
 
-def _in_labels(session: Session, account_id: int, condition: FilterCondition) -> ColumnElement[bool]:
-    """The condition on recipients that they have one of some labels: a few are looked up, as in `by_index_or_order`."""
+def _has_label(account_id: int, condition: FilterCondition) -> IndexedCondition:
+    labels = _labels_of(condition)
     account_rows = select(RecipientLabel.recipient_id.label("id")).where(RecipientLabel.account_id == account_id)
     newest = account_rows.order_by(*(column.desc() for column in LABEL_ORDER))
-    selects = [newest.where(RecipientLabel.label == label) for label in _labels_of(condition)]
-    return (
-        by_ids_or_order(session, Recipient.id, has_label(condition), selects)
-        if len(selects) > 1
-        else has_label(condition)
-    )
+    selects = [newest.where(RecipientLabel.label == label) for label in labels]
+    is_single = len(labels) == 1
+    return IndexedCondition(has_label(condition), selects, is_single, labels[0] if is_single else None)
 
 
 def has_label(condition: FilterCondition) -> ColumnElement[bool]:
@@ -162,16 +198,14 @@ def _labels_of(condition: FilterCondition) -> list[str]:
     return [metadata_label(key, value) for value in values]
 
 
-def _indexed(session: Session, account_id: int, condition: FilterCondition) -> ColumnElement[bool]:
+def _has_value(account_id: int, condition: FilterCondition) -> IndexedCondition:
     name = condition.filter.name
     column, index_condition = INDEXED_COLUMNS[name]
     matching = and_(index_condition, *compiled.where(Query(conditions=(condition,)), {name: column}))
-    is_single = len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
-    if is_single and name != "send_time":
-        return matching
-    account_filter = Recipient.account_id == account_id
-    matches = by_index_or_order(session, Recipient.id, account_filter, matching, [IndexedRows(matching, column)])
-    return and_(matches, _created_before(condition)) if name == "send_time" else matches
+    has_order = _is_single(condition) and name != "send_time"
+    # In the order of the index that is to answer it: any other plan would have to sort.
+    ids = _ids_of(account_id).where(matching).order_by(*(NEWEST if has_order else (column,)))
+    return IndexedCondition(matching, [ids], has_order)
 
 
 def _created_before(condition: FilterCondition) -> ColumnElement[bool]:
@@ -190,6 +224,11 @@ def _end(alternative: Alternative) -> datetime:
     return LAST_INSTANT
 
 
+def without_state(query: Query) -> tuple[FilterCondition, ...]:
+    """The conditions of the query on anything else than the state."""
+    return tuple(condition for condition in query.conditions if condition.filter.name != STATE_FILTER)
+
+
 def states_of(conditions: Sequence[FilterCondition]) -> list[RecipientState]:
     """The states that meet all of the conditions on the state, which is any without one."""
     states = list(RecipientState)
@@ -203,8 +242,3 @@ def states_of(conditions: Sequence[FilterCondition]) -> list[RecipientState]:
             named += STATES_SHOWN_AS_QUEUED
         states = [state for state in states if (state in named) is (condition.op != "ne")]
     return states
-
-
-def _has_entry(states: Sequence[RecipientState]) -> ColumnElement[bool]:
-    entry_filter = QueueEntry.recipient_id == Recipient.id
-    return exists().where(entry_filter, or_(*map(entry_in_state, states))).correlate(Recipient)

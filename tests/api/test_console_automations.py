@@ -312,8 +312,8 @@ def test_an_automation_is_paused_and_resumed(author: Tenant) -> None:
     # The pause has added three days and what the requests took, which may end after midnight.
     added = timedelta(days=3), now() - earlier["paused_time"]
     sentences = [f"The next step is due at {run.due_time + time:%Y-%m-%d}" for time in added]
-    shown = words(browser.get(f"{path}/runs/{run.id}"))
-    assert any(sentence in shown for sentence in sentences)
+    text = words(browser.get(f"{path}/runs/{run.id}"))
+    assert any(sentence in text for sentence in sentences)
     assert browser.post(f"{path}/resume").status_code == 303, "an active one stays so"
     assert acts(author) == ["automation.created", "automation.paused", "automation.resumed"]
 
