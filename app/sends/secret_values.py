@@ -14,7 +14,6 @@ from datetime import datetime
 from functools import cached_property
 from urllib.parse import quote, unquote
 
-from app.content.plain_text import escape_address
 from app.content.values import decode
 from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
 
@@ -28,6 +27,8 @@ MIN_PART = 5
 
 _BETWEEN_PIECES = re.compile(r"[\s<>\"'`]+")
 _BRACKETS = re.compile(r"[()\[\]]+")
+_NO_WORD = re.compile(r"\d|://[^/]+/.")
+"""What the text of a link, or the address of a website, does not have: these are no secrets."""
 _PUNCTUATION = ".,;:!?)]"
 """Characters that are left out at the end of a URL in a text (app/tracking/links.py)."""
 
@@ -97,17 +98,17 @@ class SecretValues:
         if self._pieces is None:
             return MASK if text else text
         for piece in self._pieces:
-            for form in (piece, escape_address(piece), quote(piece, safe="")):
-                text = text.replace(form, MASK)
-        return text
+            text = text.replace(piece, MASK).replace(quote(piece, safe=""), MASK)
+        read = unquote(text)
+        return MASK if any(piece in read for piece in self._pieces) else text
 
     @cached_property
     def _pieces(self) -> tuple[str, ...] | None:
         """The parts of the values between white space and quotes, where URLs and lines may end, and longer ones between
-        brackets; the longest first, None if there are too many. A value that is HTML counts as it is written and as it
-        is read."""
+        brackets that are more than words; the longest first, None if there are too many. A value that is HTML counts as
+        it is written and as it is read."""
         forms = {form for value in self.values.values() for form in (value, decode(value))}
         pieces = {piece.strip("([" + _PUNCTUATION) for form in forms for piece in _BETWEEN_PIECES.split(form)} - {""}
         parts = {part.strip(_PUNCTUATION) for piece in pieces for part in _BRACKETS.split(piece)}
-        pieces |= {part for part in parts if len(part) >= MIN_PART}
+        pieces |= {part for part in parts if len(part) >= MIN_PART and _NO_WORD.search(part)}
         return tuple(sorted(pieces, key=len, reverse=True)) if len(pieces) <= MAX_PIECES else None

@@ -29,6 +29,8 @@ LINK = "https://acme.example/reset?token=9f2c"
         (f"Reset here ({LINK})", LINK, True),
         (f"[Reset]({LINK})", LINK, True),
         (f"[Reset]({LINK}).", LINK, True),
+        (f"[account]({LINK})", "https://acme.example/account/help", False),
+        ("https://acme.example/(9f2c)", "https://acme.example/shop", False),
         ("", "https://acme.example/", False),
         (" ".join(f"word{number}" for number in range(MAX_PIECES + 1)), "https://other.example/", True),
     ],
@@ -45,6 +47,9 @@ def test_a_link_is_not_tracked_if_a_part_of_a_value_is_in_it(value: str, url: st
         ("9f(2)c", "550 5.2.1 9f(2)c is no such account", "550 5.2.1 •••• is no such account"),
         ("(4711)", "550 no code 4711", "550 no code ••••"),
         (f"[Reset]({LINK})", f"554 blocked: {LINK}", "554 blocked: ••••"),
+        (f"[Reset]({LINK})", "421 4.4.2 Connection Reset by peer", "421 4.4.2 Connection Reset by peer"),
+        ("a/b(c)d", "554 blocked: https://acme.example/r?t=a/b%28c%29d", "••••"),
+        ("a/b", "554 blocked: https://acme.example/r?t=a%2fb", "••••"),
         (
             "tok)en123",
             "554 blocked: https://acme.example/r?t=tok%29en123",
