@@ -1,5 +1,6 @@
-"""Purging as work of a process: all stages, in a thread of their own (docs/retention.md), and in another one what
-forgetting has left in the files of the database (app/db/remains.py), which does not wait for the end of a long purge.
+"""Purging as work of a process: all stages, in a thread of their own (docs/retention.md). Another one, which does not
+wait for the end of a long purge, drops old ranges of the history, and then samples the tables for what forgetting has
+left in the files of the database (app/db/remains.py): each locks the tables that the other uses.
 
 A worker runs its jobs one after the other, and webhooks must not wait until millions of recipients are purged, or
 sampled for statistics.
@@ -10,8 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -36,18 +36,18 @@ class Purger:
     """The purging of one process, and its cleaning of the files of the database."""
 
     def __init__(self, services: Services) -> None:
-        cleaner, tables = RemainsCleaner(services.database), threading.Lock()
-        self._works: dict[str, Callable[[], None]] = {
-            "purging": partial(purge_all, services, tables),
-            "cleaning the files of the database": partial(_clean, cleaner, tables),
+        cleaner = RemainsCleaner(services.database)
+        self._works: dict[str, Sequence[Callable[[], object]]] = {
+            "purging": [partial(purge_all, services)],
+            "cleaning the files of the database": [partial(drop_old_ranges, services), cleaner.clean],
         }
         self._threads: dict[str, threading.Thread] = {}
 
     def start(self) -> None:
         """Purges what is overdue and cleans what is left in files, each unless it is being done already."""
-        for name, work in self._works.items():
+        for name, works in self._works.items():
             if name not in self._threads or not self._threads[name].is_alive():
-                thread = threading.Thread(target=_attempt, args=(name, work), name=name, daemon=True)
+                thread = threading.Thread(target=_attempt, args=(name, works), name=name, daemon=True)
                 thread.start()
                 self._threads[name] = thread
 
@@ -59,32 +59,31 @@ class Purger:
         return not any(thread.is_alive() for thread in self._threads.values())
 
 
-def _attempt(name: str, work: Callable[[], None]) -> None:
-    """Work of a thread that tells in the log how it has failed."""
-    try:
-        work()
-    except SQLAlchemyError as error:
-        log_failure(logger, f"{name} was interrupted; it continues within the hour", error)
-    except Exception:
-        logger.exception("%s failed", name)
+def _attempt(name: str, works: Sequence[Callable[[], object]]) -> None:
+    """The works of a thread, one after the other, which tell in the log how they have failed."""
+    for work in works:
+        try:
+            work()
+        except SQLAlchemyError as error:
+            log_failure(logger, f"{name} was interrupted; it continues within the hour", error)
+        except Exception:
+            logger.exception("%s failed", name)
 
 
-def _clean(cleaner: RemainsCleaner, tables: threading.Lock) -> None:
-    """Sampling a table takes minutes, and meanwhile no range of it can be dropped."""
-    with tables:
-        cleaner.clean()
-
-
-def purge_all(services: Services, tables: threading.Lock | None = None) -> None:
-    """Purges content and recipients past their retention. `tables` is held while ranges are dropped."""
+def purge_all(services: Services) -> None:
+    """Purges content and recipients past their retention, but for those of whole ranges."""
     with measured_sweep("purging"):
         moment = now()
         for stage in Stage:
             with services.database.read() as session:
                 account_periods = periods(session, services.settings, stage)
                 in_ranges = has_ranges(session)
-            most = longest(account_periods)
             purge(services, stage, purged_by_sends(account_periods, stage, in_ranges=in_ranges), moment)
-            if stage is Stage.RECIPIENTS and in_ranges and most is not None:
-                with tables or nullcontext():
-                    history.drop_before(services, moment - most)
+
+
+def drop_old_ranges(services: Services) -> None:
+    """Drops the ranges of the history of which all accounts' recipients are past their retention."""
+    with services.database.read() as session:
+        most = longest(periods(session, services.settings, Stage.RECIPIENTS)) if has_ranges(session) else None
+    if most is not None:
+        history.drop_before(services, now() - most)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,9 +31,9 @@ from app.db.models import (
     table_of,
 )
 from app.db.remains import compact, file_size, mark_remains
-from app.maintenance import history
+from app.maintenance import history, purging
 from app.maintenance.figures import read_figures
-from app.maintenance.purging import Purger, purge_all
+from app.maintenance.purging import Purger, drop_old_ranges, purge_all
 from app.recipients.row import add_steps, step_row
 from app.recipients.states import UNSETTLED_STATES
 from app.recipients.timeline import TimelineStep
@@ -321,12 +320,18 @@ def stored(kept: SentMessages) -> int:
         return len(history.stored_months(session))
 
 
+def purge_overdue(services: Services) -> None:
+    """What the threads of a process do."""
+    purge_all(services)
+    drop_old_ranges(services)
+
+
 def test_what_all_accounts_keep_no_longer_goes_month_by_month(kept: SentMessages, one_by_one: list[int]) -> None:
     """On PostgreSQL by ranges, which stay until their last recipient is old, and without deleting a row."""
     month(kept, "delivered", days=480)
     kept.add("delivered", days=405)
     last = month(kept, "delivered", days=395) + month(kept, "delivered", days=1)
-    purge_all(kept.services)
+    purge_overdue(kept.services)
     with kept.services.database.read() as session:
         is_dropped = history_ranges.has_ranges(session)
     assert len(kept.ids(Recipient.id)) == (3 if is_dropped else 2)
@@ -342,7 +347,7 @@ def test_an_account_that_keeps_recipients_longer_keeps_the_month_and_not_those_o
     month(kept, "delivered", days=480)
     theirs = month(others, "delivered", days=470)
     Cli(other.app).text("accounts", "update", other.name, "--retain-recipients", "off")
-    purge_all(kept.services)
+    purge_overdue(kept.services)
     assert (kept.ids(Recipient.id), others.ids(Recipient.id)) == ([], theirs)
     assert one_by_one == [1]
 
@@ -351,13 +356,13 @@ def test_a_short_retention_does_not_wait_for_the_end_of_a_month(kept: SentMessag
     kept.add("delivered", days=8)
     young = kept.add("delivered", days=6)
     Cli(kept.tenant.app).text("accounts", "update", kept.tenant.name, "--retain-recipients", "1w")
-    purge_all(kept.services)
+    purge_overdue(kept.services)
     assert (kept.ids(Recipient.id), one_by_one) == (young, [1])
 
 
 def test_a_month_with_a_recipient_that_is_not_settled_stays(kept: SentMessages) -> None:
     (held,) = month(kept, "queued", days=480)
-    purge_all(kept.services)
+    purge_overdue(kept.services)
     assert kept.ids(Recipient.id) == [held]
 
 
@@ -484,6 +489,10 @@ IS_BEGINNING = text(
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
     "AND query LIKE '%purge_positions%'"
 )
+IS_SAMPLING = text(
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
+    "AND query LIKE 'ANALYZE%'"
+)
 CANCEL_ANALYZE = text(
     "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
     "WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ANALYZE%'"
@@ -522,18 +531,28 @@ def test_purging_keeps_no_files_from_being_cleaned(kept: SentMessages, clean: Ca
 
 
 @pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
-def test_no_range_is_dropped_while_the_tables_are_sampled(kept: SentMessages) -> None:
-    """The one keeps the other out; content is purged before."""
+def test_no_range_is_dropped_while_the_tables_are_sampled(
+    kept: SentMessages, clean: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes before: each would find the tables locked by the other. Nothing else waits for them."""
     (recipient_id,) = kept.add("delivered")
-    with (tables := threading.Lock()):
-        purging = threading.Thread(target=purge_all, args=(kept.services, tables))
-        purging.start()
+    with kept.services.database.write() as transaction:
+        mark_remains(transaction)
+    drop, samplings = purging.drop_old_ranges, list[int]()
+
+    def note(services: Services) -> None:
+        samplings.extend(kept.scalars(IS_SAMPLING))
+        drop(services)
+
+    monkeypatch.setattr(purging, "drop_old_ranges", note)
+    with locked(kept.services, "contacts", "SHARE UPDATE EXCLUSIVE"):
+        for _ in range(2):
+            clean()
+            wait_until(lambda: kept.scalars(IS_SAMPLING) == [1], "a table is to be sampled")
         wait_until(lambda: kept.send_of(recipient_id).content_purged_time, "content is purged")
-        assert not kept.has_content(recipient_id)
-        purging.join(0.2)
-        assert purging.is_alive()
-    purging.join(PATIENCE)
-    assert not purging.is_alive()
+        assert samplings == [0]
+    assert maintenance.purger().wait(PATIENCE)
+    assert samplings == [0]
 
 
 @pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
