@@ -27,8 +27,8 @@ MIN_PART = 5
 
 _BETWEEN_PIECES = re.compile(r"[\s<>\"'`]+")
 _BRACKETS = re.compile(r"[()\[\]]+")
-_NO_WORD = re.compile(r"\d|://[^/]+/.")
-"""What the text of a link, or the address of a website, does not have: these are no secrets."""
+_NO_SECRET = re.compile(r"[^\W\d_]+|https?://[^/?#]+/?")
+"""A word, such as the text of a link, or the address of a website."""
 _PUNCTUATION = ".,;:!?)]"
 """Characters that are left out at the end of a URL in a text (app/tracking/links.py)."""
 
@@ -110,5 +110,5 @@ class SecretValues:
         forms = {form for value in self.values.values() for form in (value, decode(value))}
         pieces = {piece.strip("([" + _PUNCTUATION) for form in forms for piece in _BETWEEN_PIECES.split(form)} - {""}
         parts = {part.strip(_PUNCTUATION) for piece in pieces for part in _BRACKETS.split(piece)}
-        pieces |= {part for part in parts if len(part) >= MIN_PART and _NO_WORD.search(part)}
+        pieces |= {part for part in parts if len(part) >= MIN_PART and not _NO_SECRET.fullmatch(part)}
         return tuple(sorted(pieces, key=len, reverse=True)) if len(pieces) <= MAX_PIECES else None

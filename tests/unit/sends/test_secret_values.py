@@ -29,6 +29,8 @@ LINK = "https://acme.example/reset?token=9f2c"
         (f"Reset here ({LINK})", LINK, True),
         (f"[Reset]({LINK})", LINK, True),
         (f"[Reset]({LINK}).", LINK, True),
+        ("[Reset](https://acme.example?t=qwerty)", "https://acme.example?t=qwerty", True),
+        ("[Reset](acmeapp://qwerty)", "acmeapp://qwerty", True),
         (f"[account]({LINK})", "https://acme.example/account/help", False),
         ("https://acme.example/(9f2c)", "https://acme.example/shop", False),
         ("", "https://acme.example/", False),
