@@ -21,7 +21,6 @@ from app.cli.base import (
     print_done,
     print_part_of_json,
     print_rows,
-    refuse_other_key,
 )
 from app.cli.progress import progress
 from app.db.remains import remove_remains
@@ -148,7 +147,7 @@ def _further(forgotten: ForgetReport, account: str | None, every: bool) -> list[
 def export_(address: str, *, all_accounts: bool, account: str | None, as_json: bool) -> None:
     """Export everything that is held about a person, found by email address or mobile number, as JSON. Without
     --json, show only the counts. Exit with 1 if nothing is held."""
-    refuse_other_key(services())
+    need_installation_key(services())
     kind, accounts = address_kind(address), accounts_of(account, all_accounts)
     sections = export_person(services(), accounts, kind, address, everywhere=all_accounts)
     if sections is None:

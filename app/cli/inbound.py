@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.addresses import is_valid_mobile
-from app.cli.base import CommandResult, Group, Row, refuse_other_key
+from app.cli.base import CommandResult, Group, Row, need_installation_key, refuse_other_key
 from app.cli.processes import become
 from app.db.outage import reason
 from app.distribution import python_command
@@ -112,6 +112,6 @@ def receipt(parts: Services, uuid: str, status: str, detail: str) -> Row:
 @group.runs("kannel-url", "installation")
 def kannel_url(parts: Services) -> CommandResult:
     """Print the URL that Kannel calls for replies. Its secret proves that the caller is your gateway."""
-    refuse_other_key(parts)
+    need_installation_key(parts)
     url = reply_url(parts.settings)
     return CommandResult(url, {"url": url})

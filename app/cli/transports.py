@@ -19,8 +19,8 @@ from app.cli.base import (
     columns,
     combine_options,
     given_options,
+    need_installation_key,
     print_row,
-    refuse_other_key,
     wake_after,
 )
 from app.cli.transport_routes import routes_group
@@ -175,7 +175,7 @@ def _print_trial(row: Row, as_json: bool) -> None:
 def test(parts: Services, name: str, to: str, sender: str | None) -> Row:
     """Send a real test message over a transport, or over `default`, and show the result. Exit with 1 unless the message
     was accepted."""
-    refuse_other_key(parts)
+    need_installation_key(parts)
     with parts.database.read() as session:
         type_, url = _type_and_url(session, name, to)
         sender = sender or _default_sender(session, type_)

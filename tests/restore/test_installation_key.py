@@ -164,12 +164,9 @@ def test_a_command_that_encrypts_hashes_or_backs_up_needs_the_key_of_the_install
 
 
 LOOK_UP = [
-    ("contacts", "export-person", "bob@example.com"),
     ("audit", "list", "--address", "bob@example.com"),
     ("suppressions", "show", "bob@example.com"),
-    ("inbound", "kannel-url"),
     ("inbound", "sms", "--from", "61491570156", "--to", "61491570157", "--text", "STOP"),
-    ("transports", "test", "default", "--to", "bob@example.com", "--from", "ann@first.example"),
 ]
 
 
