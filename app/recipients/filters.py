@@ -40,11 +40,15 @@ INDEXED_COLUMNS: dict[str, tuple[Any, ColumnElement[bool]]] = {
     "send_time": (Recipient.sent_time, Recipient.sent_time.is_not(None)),
 }
 """Filter -> the first column of its index after the account, and the rows that the index has."""
+COMMON_STATES = {RecipientState.DELIVERED, RecipientState.SENT}
+"""The states of most messages."""
 ADDRESS_FILTERS = {"uuid", "email", "mobile", "contact_id"}
 """Filters of which one value has few messages."""
 PAGE_ORDER: tuple[Any, Any] = (Recipient.creation_time, Recipient.id)
 NEWEST = tuple(column.desc() for column in PAGE_ORDER)
 LABEL_ORDER: tuple[Any, Any] = (RecipientLabel.creation_time, RecipientLabel.recipient_id)
+MAX_COUNTED = 10
+"""Conditions of a request that are looked at for one that few messages meet."""
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 """More than the clocks of two machines of an installation ever differ."""
 
@@ -115,11 +119,11 @@ def answered_by_indexes(
     formed = [_created_before(condition) for condition in conditions if _has_index(condition, "send_time")]
     if any(condition.filter.name in ADDRESS_FILTERS and _is_single(condition) for condition in conditions):
         return IndexedConditions([*formed, *(each.condition for each in indexed)], others, PAGE_ORDER)
-    rare, common = _by_number(session, indexed)
-    if rare:
-        return IndexedConditions([*formed, *rare, *(each.condition for each in common)], others, PAGE_ORDER)
-    leading = next((each for each in common if each.has_order), None)
-    formed += (met_by_many(session, each.condition) for each in common if each is not leading)
+    ids = _ids_of_few(session, indexed)
+    leading = next((each for each in indexed if each.has_order), None) if ids is None else None
+    formed += (met_by_many(session, each.condition) for each in indexed if each is not leading)
+    if ids is not None:
+        return IndexedConditions([*formed, in_json(Recipient.id, ids)], others, PAGE_ORDER)
     if leading is not None and leading.label is not None:
         times = tuple(condition for condition in others if condition.filter.name == "creation_time")
         columns: dict[str, Any] = {"creation_time": RecipientLabel.creation_time}
@@ -131,14 +135,15 @@ def answered_by_indexes(
 def _indexed(
     account_id: int, states: Sequence[RecipientState], conditions: Sequence[FilterCondition]
 ) -> tuple[list[IndexedCondition], tuple[FilterCondition, ...]]:
-    """What an index answers, from what probably fewest messages meet to the states, and the other conditions."""
+    """What an index answers, from what probably fewest messages meet to what most meet, and the other conditions."""
     by_label = [condition for condition in conditions if condition.filter.type is FilterType.LABEL]
     by_column = [condition for name in INDEXED_COLUMNS for condition in conditions if _has_index(condition, name)]
     indexed = [
         *(_has_label(account_id, condition) for condition in by_label),
         *(_has_value(account_id, condition) for condition in by_column),
-        *([] if len(states) == len(RecipientState) else [_in_states(account_id, states)]),
     ]
+    if len(states) < len(RecipientState):
+        indexed.insert(len(indexed) if COMMON_STATES.intersection(states) else 0, _in_states(account_id, states))
     return indexed, tuple(condition for condition in conditions if condition not in by_label + by_column)
 
 
@@ -152,18 +157,13 @@ def _is_single(condition: FilterCondition) -> bool:
     return condition.op != "ne" and len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
 
 
-def _by_number(
-    session: Session, indexed: Sequence[IndexedCondition]
-) -> tuple[list[ColumnElement[bool]], list[IndexedCondition]]:
-    """The conditions that few recipients meet, with their ids, and those that many meet, or may meet."""
-    rare, common = [], []
-    for each in indexed:
-        ids = None if each.has_order and len(indexed) == 1 else few_ids(session, each.id_selects)
-        if ids is None:
-            common.append(each)
-        else:
-            rare.append(and_(in_json(Recipient.id, ids), each.condition))
-    return rare, common
+def _ids_of_few(session: Session, indexed: Sequence[IndexedCondition]) -> Sequence[int] | None:
+    """The ids of all recipients that meet the first of the conditions that only few meet; None if there is none, or if
+    there is a single condition whose index has the order of pages."""
+    if len(indexed) == 1 and indexed[0].has_order:
+        return None
+    counted = (few_ids(session, each.id_selects) for each in indexed[:MAX_COUNTED])
+    return next((ids for ids in counted if ids is not None), None)
 
 
 def _joined(account_id: int, label: str) -> Iterator[ColumnElement[bool]]:

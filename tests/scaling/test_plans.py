@@ -698,6 +698,7 @@ def test_a_page_by_its_offset_passes_over_an_index_only(full: Full) -> None:
 
 
 OF_NO_GROUP = "group_id=900000000"
+SINCE_2020 = "creation_time:in=2020-01-01..2100-01-01"
 IN_NO_TIME = "creation_time:in=2030-01-01.."
 PAGES_OF_FEW = (
     *("tag=frequent&limit=5", "tag=t7&limit=5", "tag=nobody&limit=5", "metadata.order=nobody&limit=5"),
@@ -706,6 +707,11 @@ PAGES_OF_FEW = (
     *("tag=frequent&state=failed", "limit=0&tag=frequent&state=failed", f"tag=frequent&{OF_NO_GROUP}"),
     *(f"{OF_NO_GROUP}&state=delivered", f"limit=0&{OF_NO_GROUP}&state=delivered", f"{OF_NO_GROUP}&list_id=1"),
     *(f"{OF_NO_GROUP}&state=sent", "group_id=1&state=sent", "list_id:in=1,2&state=sent"),
+    *(
+        f"{OF_NO_GROUP}&state=delivered&{SINCE_2020}",
+        f"tag=t7&state=delivered&{SINCE_2020}",
+        f"tag=t7&group_id=1&{SINCE_2020}",
+    ),
     *("list_id=1&state:in=sent,failed", "email=nobody@example.com&state=delivered"),
     *(f"{IN_NO_TIME}&state=delivered", "group_id=1&state=delivered&limit=5"),
 )
