@@ -225,13 +225,15 @@ class Engines:
     # ------------------------------------------------------------------------------------------ breaking them
 
     def switch_over(self, target: str) -> None:
-        """A planned switchover, as an operator asks for it."""
+        """A planned switchover, as an operator asks for it, again until the hosts are ready for it."""
+        wait_until(lambda: self.primary() == target or self._asks_for(target), "the switchover is carried out")
+
+    def _asks_for(self, target: str) -> bool:
         config = self._configured(self.primary(), "patroni.yml")
         words = ["patronictl", "-c", config, "switchover", "tms"]
         asked = ("--leader", self.primary(), "--candidate", target, "--scheduled", "now", "--force")
         options = [word.replace("--leader", _leader_option()) for word in asked]
-        ended = subprocess.run([*words, *options], capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return subprocess.run([*words, *options], capture_output=True, check=False).returncode == 0
 
     def postmaster(self, host: str) -> int:
         """The process id of the host's PostgreSQL."""

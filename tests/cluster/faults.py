@@ -18,7 +18,7 @@ from tests.cluster.engines import CONSENSUS, DATABASES
 from tests.cluster.stage import API_HOSTS, SENDER_HOSTS, ClusterStage
 from tests.cluster.verdict import Judge
 from tests.support.next_release import copy_code, write_next_migrations
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 
 Strike = Callable[[ClusterStage, random.Random], None]
 
@@ -51,7 +51,7 @@ class Fault:
     limits: Limits = USUAL
     backlog: int = 0
     slowly: float = 2.0
-    rest: float = 150.0
+    rest: float = PATIENCE
     through_haproxy: bool = False
     """Whether the service reaches PostgreSQL and Redis by a HAProxy beside it."""
     prepare: Callable[[ClusterStage], None] = lambda _stage: None

@@ -22,7 +22,7 @@ from tests.conftest import test_settings
 from tests.support.apps import app_with
 from tests.support.management import MANAGEMENT
 from tests.support.prepared import migrated_file
-from tests.support.servers import migrated_database, postgres_server, redis_server, short_folder
+from tests.support.servers import PATIENCE, migrated_database, postgres_server, redis_server, short_folder
 from tests.support.web import Web, web_server
 
 DATABASES = ("postgresql", "sqlite")
@@ -102,5 +102,6 @@ def _run(
         *("--include-path-regex", paths, "--phases", SHORT_PHASES if short else PHASES),
         *("--checks", ",".join(CHECKS), "--warnings", "off"),
         *("--max-examples", str(examples), "--seed", str(seed), "--continue-on-failure"),
+        *("--suppress-health-check", "all", "--request-timeout", f"{PATIENCE:g}"),
     ]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)

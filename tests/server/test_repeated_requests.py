@@ -85,6 +85,7 @@ def service(settings: Settings, sends: SendsApi, own_postgres: OwnPostgres, tmp_
 
 
 def test_requests_wait_without_a_thread_until_the_database_is_back(service: Service) -> None:
+    hour = time.time() // 3600
     bodies = [service.sends.email() for _ in range(CLIENTS)]
     keys = [{"Idempotency-Key": unique("key")} if number % 2 else {} for number in range(CLIENTS)]
     with ThreadPoolExecutor(CLIENTS + 1) as clients:
@@ -104,7 +105,8 @@ def test_requests_wait_without_a_thread_until_the_database_is_back(service: Serv
     }  # once each
     last = service.post(bodies[1], **keys[1])
     assert (last.json(), last.headers["Idempotent-Replayed"]) == (answers[1].json(), "true")
-    assert last.headers["RateLimit-Remaining"] == str(RATE - CLIENTS - 2)
+    if time.time() // 3600 == hour:  # else the count has begun anew
+        assert last.headers["RateLimit-Remaining"] == str(RATE - CLIENTS - 2)
     access = [line["message"] for line in service.web.lines()]
     assert access.count(f"POST {SENDS} 202") == CLIENTS + 1
 

@@ -16,7 +16,7 @@ from tests.api.test_health import set_revision
 from tests.conftest import test_settings
 from tests.support.apps import app_with
 from tests.support.prepared import migrated_file
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.web import Web, web_server
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -34,6 +34,7 @@ def own_settings(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Se
 def replaced(own_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """A server with two processes, whose code each test replaces."""
     patience = {"HEADER_SECONDS": "180", "KEEPALIVE_SECONDS": "180"}
+    patience["GUNICORN_CMD_ARGS"] = f"--graceful-timeout={PATIENCE / 2:g}"
     with web_server(own_settings, tmp_path_factory.mktemp("web"), WEB_WORKERS="2", **patience) as web:
         yield web
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Iterator
@@ -53,12 +54,9 @@ def private(attack_name: str, folder: Path) -> Iterator[Case]:
 
 def listening(on: Stage) -> Iterator[Case]:
     """All ports of the service are of the loopback address, as its settings say."""
-    inodes = {
-        os.readlink(link)[8:-1]
-        for pid in on.service.pids()
-        for link in Path(f"/proc/{pid}/fd").iterdir()
-        if _target(link).startswith("socket:[")
-    }
+    links = itertools.chain.from_iterable(Path("/proc").glob(f"{pid}/fd/*") for pid in on.service.pids())
+    targets = map(_target, links)
+    inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()

@@ -152,7 +152,7 @@ def test_a_commit_that_waits_for_a_standby_is_left_but_not_cancelled(
         with pytest.raises(OutcomeUnknown):
             write_and_hurry(database, "CREATE TABLE waiting (id integer)")
         bounded_connection.end_request()
-        wait_until(lambda: own_postgres.waiting_commits() == 2, "the server waits on")
+        wait_until(lambda: own_postgres.waiting_commits() >= 2, "the server waits on")
     wait_until(lambda: ask(database, "SELECT to_regclass('waiting')") is not None, "the commit has ended")
 
 

@@ -104,7 +104,11 @@ def test_a_block_is_deleted_once_all_of_its_results_are_in_the_database(
     wait_until(lambda: not redis.exists(mirror_key(worker)), "nothing is left")
 
 
-def test_the_end_of_a_sender_leaves_what_is_not_in_the_database(redis: Redis, worker: str) -> None:
+def test_the_end_of_a_sender_leaves_what_is_not_in_the_database(
+    redis: Redis, worker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("GATHER_SECONDS", "CLOSE_SECONDS"):
+        monkeypatch.setattr(mirror_module, limit, PATIENCE)
     mirror = Mirror(redis, worker, KEY)
     first, _ = add(mirror, 1, 2)
     mirror.settle([2])
