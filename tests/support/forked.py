@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import blueprints
@@ -50,7 +51,8 @@ class ForkedProcess:
     def send_signal(self, number: signal.Signals) -> None:
         """Sends a signal unless the process has ended."""
         if self._process.exitcode is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # its exit status may come later than its end
+                os.kill(self.pid, number)
 
     def has_ended(self) -> bool:
         """Whether it runs no more."""
