@@ -82,7 +82,9 @@ def delete_list(transaction: Transaction, contact_list: ListSpec) -> int:
     is_list = List.account_id == contact_list.account_id, List.id == contact_list.id
     if transaction.scalar(select(List.id).where(*is_list).with_for_update()) is None:
         return 0
-    batch = select(Contact.id).where(Contact.list_id == contact_list.id).order_by(Contact.id).limit(BATCH_SIZE)
+    # In an order of which there is an index: in that of ids SQLite would read the contacts of all lists.
+    order = Contact.creation_time, Contact.id
+    batch = select(Contact.id).where(Contact.list_id == contact_list.id).order_by(*order).limit(BATCH_SIZE)
     deleted = 0
     while ids := transaction.scalars(batch).all():
         deleted += _delete(transaction, contact_list, ids)
