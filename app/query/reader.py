@@ -23,6 +23,7 @@ from app.query import compile as compiled
 from app.query.conditions import Query
 from app.query.fields import Resource
 from app.query.links import PageEnds, ends_beyond_end, is_beyond_end, page_ends
+from app.query.times import beyond
 
 Convert = Callable[[Any, ZoneInfo | None], Any]
 Links = Callable[[Any], dict[str, Any]]
@@ -75,7 +76,7 @@ class Page:
 def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElement[bool]) -> Page:
     """The page of the query within `scope`, which restricts it to the account: one statement, and one that counts the
     items if the page is beyond their end."""
-    conditions = [*scope, *compiled.where(query, shape.filter_columns)]
+    conditions = [*scope, *compiled.where(_beyond_position(query, shape), shape.filter_columns)]
     if query.counts_only:
         return counted(_count(session, shape, conditions))
     statement = compiled.page(page_columns(shape, query).where(*conditions), query, shape.order)
@@ -83,6 +84,17 @@ def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElemen
     if is_beyond_end(query, len(page.rows)):
         return replace(page, ends=ends_beyond_end(query, _count(session, shape, conditions)))
     return page
+
+
+def _beyond_position(query: Query, shape: Shape) -> Query:
+    """The query with the conditions on the time of the order that its position leaves to be checked."""
+    if query.position is None or not query.conditions:
+        return query
+    name = next((name for name, column in shape.filter_columns.items() if column is shape.order[0]), None)
+    moment = query.position.item[0]
+    if name is None or not isinstance(moment, datetime):
+        return query
+    return replace(query, conditions=beyond(query.conditions, name, moment, ascending=query.position.backward))
 
 
 def _count(session: Session, shape: Shape, conditions: Sequence[ColumnElement[bool]]) -> int:

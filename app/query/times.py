@@ -7,11 +7,13 @@ moment twice.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from app.clock import DATE_FORM, HOUR_FORM, OFFSET_FORM, SIXTY_FORM, find_zone
-from app.query.conditions import After, Alternative, Before, Between, Equals, FilterValue
+from app.query.conditions import After, Alternative, Before, Between, Equals, FilterCondition, FilterValue
 from app.query.parameters import parameter_error, printable
 
 DATE = re.compile(DATE_FORM)
@@ -20,6 +22,8 @@ TIMESTAMP = re.compile(rf"{DATETIME.pattern}(?:Z|[+\- ]{OFFSET_FORM})?")
 
 FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
 LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+"""The least difference between stored instants."""
 # If clocks go back over midnight, the end of a day occurs twice: the day ends with the second one.
 END_OF_DAY = time.max.replace(fold=1)
 
@@ -92,6 +96,37 @@ def _utc(moment: datetime) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError:
         return FIRST_INSTANT if moment.year == 1 else LAST_INSTANT
+
+
+# Conditions on instants, beside the place where a page begins.
+
+
+def beyond(
+    conditions: Sequence[FilterCondition], name: str, moment: datetime, *, ascending: bool
+) -> tuple[FilterCondition, ...]:
+    """The conditions without the bounds on the time of that name which all items beyond the moment meet anyway, in the
+    direction of reading: SQLite would read from such a bound on, and not from the moment."""
+    reduced = (
+        _without_bound(condition, moment, ascending) if condition.filter.name == name else condition
+        for condition in conditions
+    )
+    return tuple(condition for condition in reduced if condition is not None)
+
+
+def _without_bound(condition: FilterCondition, moment: datetime, ascending: bool) -> FilterCondition | None:
+    """The condition, perhaps with its other bound alone; None if all items beyond the moment meet it."""
+    if condition.op == "ne" or len(condition.alternatives) != 1:
+        return condition
+    match condition.alternatives[0]:
+        case After(datetime() as low) if ascending and low < moment:
+            return None
+        case Before(datetime() as high) if not ascending and high > moment:
+            return None
+        case Between(datetime() as low, datetime() as high) if ascending and low <= moment:
+            return None if high == LAST_INSTANT else replace(condition, alternatives=(Before(high + MICROSECOND),))
+        case Between(datetime() as low, datetime() as high) if not ascending and high >= moment:
+            return None if low == FIRST_INSTANT else replace(condition, alternatives=(After(low - MICROSECOND),))
+    return condition
 
 
 # Conditions on dates and date-times of list fields, as comparisons of the stored ISO text.

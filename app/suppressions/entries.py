@@ -23,6 +23,7 @@ from app.ids import BIGGEST, shown_id
 from app.query import compile as compiled
 from app.query.conditions import MAX_LIMIT, Equals, FilterCondition, Query
 from app.query.cursors import Position
+from app.query.times import beyond
 from app.suppressions.filters import MODELS, SUPPRESSIONS, columns_of, is_listed, matching, states_of
 from app.suppressions.states import BLOCKED, STATES, UNSUBSCRIBED
 
@@ -80,6 +81,10 @@ def select_page(
     """Selects the page of the query and one row more, as `app.query.compile.page` does. `entries` selects some of
     `COLUMNS`. To be used inside `planned_for_values`."""
     position, offset = query.position, 0 if query.position else query.offset
+    if position is not None:
+        moment = cast("datetime", position.item[0])
+        conditions = beyond(query.conditions, "creation_time", moment, ascending=position.backward)
+        query = replace(query, conditions=conditions)
     parts: list[Select[Any]] = []
     for state in states_of(query) or STATES[:1]:
         model = MODELS[state]

@@ -20,7 +20,8 @@ from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
 from app.db.models import BlockedAddress, SoftBounces
 from app.query import compile as compiled
-from app.query.conditions import Query
+from app.query.conditions import FilterCondition, Query
+from app.query.times import beyond
 from app.suppressions.filters import columns_of, is_listed, quoting
 from app.suppressions.states import BLOCKED
 
@@ -41,8 +42,11 @@ class MatchingBlocked:
     @property
     def conditions(self) -> list[ColumnElement[bool]]:
         """What the blocked addresses that match meet."""
-        replies = [condition for condition in self.query.conditions if condition.filter.name == "reply"]
-        others = Query(conditions=tuple(condition for condition in self.query.conditions if condition not in replies))
+        return self._conditions(self.query.conditions)
+
+    def _conditions(self, conditions: Sequence[FilterCondition]) -> list[ColumnElement[bool]]:
+        replies = [condition for condition in conditions if condition.filter.name == "reply"]
+        others = Query(conditions=tuple(condition for condition in conditions if condition not in replies))
         is_included = *is_listed(BLOCKED, self.account_id), BlockedAddress.reason != COMPLAINT
         return [*is_included, *compiled.where(others, columns_of(BLOCKED)), *map(quoting, replies)]
 
@@ -66,9 +70,11 @@ class MatchingBlocked:
 
     def _select(self, columns: Sequence[Any], after: Place | None) -> Select[Any]:
         place = (column.label(f"place_{number}") for number, column in enumerate(ORDER))
-        statement = select(*columns, *place).where(*self.conditions)
+        conditions = self._conditions(self.query.conditions)
         if after is not None:
-            statement = statement.where(tuple_(*ORDER) > _bound(after))
+            further = beyond(self.query.conditions, "creation_time", after[0], ascending=True)
+            conditions = [*self._conditions(further), tuple_(*ORDER) > _bound(after)]
+        statement = select(*columns, *place).where(*conditions)
         return statement if self.newest is None else statement.where(tuple_(*ORDER) <= _bound(self.newest))
 
 

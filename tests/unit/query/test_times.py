@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime, timedelta
 
-from app.query.conditions import After, Alternative, Before, Between, Equals
+from app.query.conditions import After, Alternative, Before, Between, Equals, FilterCondition, IsNull
+from app.query.fields import Filter, FilterType
+from app.query.times import FIRST_INSTANT, LAST_INSTANT, beyond
 from tests.support.cases import each
 
 from .sample import alternatives
@@ -74,3 +77,46 @@ def test_dates_and_times_of_list_fields_are_never_shifted() -> None:
     """Values of list fields have no time zone."""
     for key, text in [("born", "1990-01-31"), ("visit", "2026-05-04"), ("visit", "2026-05-04T10:00:00")]:
         assert alternatives((key, text), ("_tz", "Australia/Brisbane")) == alternatives((key, text))
+
+
+DAYS = [instant(f"2026-01-0{day}T00:00:00Z") for day in range(1, 6)]
+BOUNDS: list[Alternative] = [
+    *(After(low) for low in DAYS),
+    *(Before(high) for high in DAYS),
+    *(Between(low, high) for low in DAYS for high in DAYS),
+    *(Between(FIRST_INSTANT, high) for high in DAYS),
+    *(Between(low, LAST_INSTANT) for low in DAYS),
+    Between(FIRST_INSTANT, LAST_INSTANT),
+    *(Equals(moment) for moment in DAYS),
+    IsNull(),
+]
+CREATION_TIME = Filter("creation_time", FilterType.TIMESTAMP)
+
+
+def meets(moment: datetime, condition: FilterCondition) -> bool:
+    (bound,) = condition.alternatives
+    match bound:
+        case After(datetime() as low):
+            return moment > low
+        case Before(datetime() as high):
+            return moment < high
+        case Between(datetime() as low, datetime() as high):
+            return low <= moment <= high
+        case Equals(value):
+            return moment == value
+    return False
+
+
+@each(("bound", "place", "ascending"), list(itertools.product(BOUNDS, DAYS, (True, False))))
+def test_behind_a_place_no_bound_is_left_that_all_meet(bound: Alternative, place: datetime, ascending: bool) -> None:
+    """The others stay as they are: the same items meet them as before."""
+    condition = FilterCondition(CREATION_TIME, "in", (bound,))
+    behind = [moment for moment in DAYS if (moment >= place if ascending else moment <= place)]
+    reduced = beyond((condition,), "creation_time", place, ascending=ascending)
+    for moment in behind:
+        assert all(meets(moment, left) for left in reduced) is meets(moment, condition)
+    if all(meets(moment, condition) for moment in (*DAYS, FIRST_INSTANT, LAST_INSTANT)):
+        assert reduced == ()
+    assert beyond((condition,), "send_time", place, ascending=ascending) == (condition,)
+    negated = FilterCondition(CREATION_TIME, "ne", (bound,))
+    assert beyond((negated,), "creation_time", place, ascending=ascending) == (negated,)
