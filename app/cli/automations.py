@@ -11,12 +11,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
-from sqlalchemy import select
+from sqlalchemy import select, true
 from sqlalchemy.orm import Session
 
 from app.automations.definition import Definition, Send, Step, trigger_names
 from app.automations.drawing import describe, draw
 from app.automations.parse import Draft, parse_stored, read_definition
+from app.automations.run_states import IS_LIVE
 from app.automations.simulate import SimulatedStep, Simulation, outcome_branches, simulate
 from app.automations.walk import local_moment
 from app.cli.base import (
@@ -100,7 +101,8 @@ def runs(session: Session, automation: Automation, state: str | None, contact_id
     automation_filter = AutomationRun.account_id == automation.account_id, AutomationRun.automation_id == automation.id
     statement = select(AutomationRun).where(*automation_filter)
     if state:
-        statement = statement.where(AutomationRun.state == state)
+        # The index of live runs answers for these, and has to be asked for.
+        statement = statement.where(AutomationRun.state == state, true() if state == "ended" else IS_LIVE)
     if contact_id is not None:
         statement = statement.where(AutomationRun.contact_id == contact_id)
     newest = statement.order_by(AutomationRun.trigger_time.desc(), AutomationRun.id.desc()).limit(limit)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.exports import record_export
@@ -48,6 +48,7 @@ from app.http.context import services
 from app.ids import UUID
 from app.recipients.collection import MatchingRecipients, parts_of
 from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE, current_entry
+from app.recipients.filters import IndexedCondition, ids_of
 from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
 from app.sends.cancel import cancel
@@ -280,9 +281,10 @@ def list_(
         pairs.append(("group_id", str(transactional_group.id)))
 
     def rows_of_account(owner: Account) -> list[Row]:
-        addressed: list[ColumnElement[bool]] = []
+        addressed: list[IndexedCondition] = []
         if to is not None and kind is not None:
-            addressed.append(messages_to(session, AccountAddress.of(owner.id, kind, to)))
+            to_address = messages_to(session, AccountAddress.of(owner.id, kind, to))
+            addressed.append(IndexedCondition(to_address, [ids_of(owner.id).where(to_address)], leads=True))
         matching = MatchingRecipients.of(owner.id, parse_query(owner, pairs), states)
         return _rows(session, [row[0] for row in matching.newest_ones(session, (Recipient,), limit, *addressed)])
 

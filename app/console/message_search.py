@@ -13,13 +13,12 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, String, and_, bindparam, exists, false, func, not_, or_, select
+from sqlalchemy import String, and_, bindparam, exists, false, func, not_, or_, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.console.queries import NUMBER_SEPARATORS, Pairs, address_filter
 from app.db.expressions import has_part, in_json, json_array
-from app.db.index_hints import IndexedRows, by_ids_or_order, by_index_or_order
 from app.db.models import Automation, Group, List, Message, QueueEntry, Recipient, Send, SendPause
 from app.db.prepared import PreparedStatement
 from app.db.public_ids import has_id
@@ -30,7 +29,7 @@ from app.query.parameters import parameter_error
 from app.query.reader import Page
 from app.recipients.collection import OPERATOR_RECIPIENTS, page_recipients
 from app.recipients.conditions import IS_READY
-from app.recipients.filters import STATE_FILTER, in_states, states_of
+from app.recipients.filters import NEWEST, STATE_FILTER, IndexedCondition, ids_of, in_states, states_of
 from app.recipients.read import Viewer
 from app.recipients.reply_meanings import meaning_of
 from app.recipients.states import SHOWN_STATES, STATES_SHOWN_AS_QUEUED, RecipientState
@@ -132,35 +131,40 @@ def _is_formed_here(condition: FilterCondition) -> bool:
     return condition.filter.name == TEXT_FILTER or Equals(DEFERRED) in condition.alternatives
 
 
-def _condition_of(session: Session, account_id: int, condition: FilterCondition, viewer: Viewer) -> ColumnElement[bool]:
+def _condition_of(session: Session, account_id: int, condition: FilterCondition, viewer: Viewer) -> IndexedCondition:
     if condition.filter.name == TEXT_FILTER:
         texts = [str(equals.value) for equals in condition.alternatives if isinstance(equals, Equals)]
         alternatives = [_has_text(session, account_id, understand(session, account_id, text), viewer) for text in texts]
     else:
         rest = tuple(value for value in condition.alternatives if value != Equals(DEFERRED))
         states = states_of([replace(condition, op="in", alternatives=rest)]) if rest else []
-        alternatives = [_is_deferred(session, account_id), in_states(session, account_id, states)]
-    matching = or_(false(), *alternatives)
-    return not_(matching) if condition.op == "ne" else matching
+        alternatives = [_is_deferred(account_id), in_states(account_id, states)]
+    matching = or_(false(), *(alternative.condition for alternative in alternatives))
+    if condition.op == "ne":
+        others = not_(matching)
+        return IndexedCondition(others, [ids_of(account_id).where(others).order_by(*NEWEST)], leads=False)
+    id_selects = [select for alternative in alternatives for select in alternative.id_selects]
+    return IndexedCondition(matching, id_selects, leads=False)
 
 
-def _is_deferred(session: Session, account_id: int) -> ColumnElement[bool]:
+def _is_deferred(account_id: int) -> IndexedCondition:
     is_later = and_(IS_READY, QueueEntry.ready_time > now())
     entries = select(QueueEntry.recipient_id.label("id")).where(QueueEntry.account_id == account_id, is_later)
     entry = exists().where(QueueEntry.recipient_id == Recipient.id, is_later).correlate(Recipient)
-    return by_ids_or_order(session, Recipient.id, entry, [entries])
+    return IndexedCondition(entry, [entries], leads=False)
 
 
-def _has_text(session: Session, account_id: int, meaning: TextMeaning, viewer: Viewer) -> ColumnElement[bool]:
+def _has_text(session: Session, account_id: int, meaning: TextMeaning, viewer: Viewer) -> IndexedCondition:
     if meaning.is_part:
-        return in_json(Recipient.id, _ids_with(session, account_id, meaning.text, viewer))
-    indexed = [
-        IndexedRows(and_(column.is_not(None), in_json(column, ids)), column)
+        has_text = in_json(Recipient.id, _ids_with(session, account_id, meaning.text, viewer))
+        return IndexedCondition(has_text, [ids_of(account_id).where(has_text)], leads=False)
+    named = [
+        (and_(column.is_not(None), in_json(column, ids)), column)
         for column, ids in ((Recipient.group_id, meaning.groups), (Recipient.message_id, meaning.messages))
         if ids
     ]
-    either = or_(*(named.rows for named in indexed))
-    return by_index_or_order(session, Recipient.id, Recipient.account_id == account_id, either, indexed)
+    id_selects = [ids_of(account_id).where(rows).order_by(column) for rows, column in named]
+    return IndexedCondition(or_(false(), *(rows for rows, _ in named)), id_selects, leads=False)
 
 
 def _ids_with(session: Session, account_id: int, text: str, viewer: Viewer) -> Sequence[int]:

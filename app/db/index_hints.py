@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import (
     ARRAY,
@@ -117,6 +117,16 @@ def few_ids(session: Session, id_selects: Sequence[Select[Any]]) -> Sequence[int
     matching = union_all(*(select(ids.c.id) for ids in few)).subquery()
     ids = session.execute(select(matching.c.id).limit(MAX_ROWS_TO_SORT + 1)).scalars().all()
     return ids if len(ids) <= MAX_ROWS_TO_SORT else None
+
+
+def in_any(
+    session: Session, id_column: Any, condition: ColumnElement[bool], id_selects: Sequence[Select[Any]]
+) -> ColumnElement[bool]:
+    """The condition for a count of all rows that meet it, with the selects that find their ids, each as `id`: SQLite
+    would read the whole table for several values."""
+    if is_postgresql(session):
+        return condition
+    return cast("ColumnElement[bool]", id_column.in_(union_all(*(ids.order_by(None) for ids in id_selects))))
 
 
 def met_by_many(session: Session, condition: ColumnElement[bool]) -> ColumnElement[bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import BigInteger, ColumnElement, Row, Select, func, literal, select, tuple_, type_coerce
 from sqlalchemy.orm import Session
@@ -15,11 +15,14 @@ from app.db.models import Recipient, RecipientStep
 from app.db.replica import ReportsDatabase
 from app.query import compile as compiled
 from app.query.conditions import FilterCondition, Query
+from app.query.cursors import Position
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Shape, read_page
 from app.recipients.filters import (
     EMAIL_KEY,
     PAGE_ORDER,
+    Beyond,
+    IndexedCondition,
     answered_by_indexes,
     has_label,
     states_of,
@@ -78,7 +81,7 @@ RECIPIENTS_SHAPE, ANONYMOUS_RECIPIENTS_SHAPE = _collected(RECIPIENT_SHAPE), _col
 
 
 def page_recipients(
-    session: Session, account_id: int, query: Query, viewer: Viewer, *further: ColumnElement[bool]
+    session: Session, account_id: int, query: Query, viewer: Viewer, *further: IndexedCondition
 ) -> Page:
     """A page of the account's recipients, as the viewer may see them, which meet further conditions, too."""
     shape = RECIPIENTS_SHAPE if viewer.sees_contacts else ANONYMOUS_RECIPIENTS_SHAPE
@@ -88,14 +91,26 @@ def page_recipients(
     else:
         with planned_for_values(session):
             states, conditions = states_of(query.conditions), without_state(query)
-            formed, others, order = answered_by_indexes(session, account_id, states, conditions)
+            formed, others, order = answered_by_indexes(
+                session,
+                account_id,
+                states,
+                conditions,
+                *further,
+                beyond=_beyond(query.position),
+                counts=query.counts_only,
+            )
             shape, query = replace(shape, order=order), replace(query, conditions=others)
-            page = read_page(session, shape, query, account_filter, *formed, *further)
+            page = read_page(session, shape, query, account_filter, *formed)
     if viewer.sees_contacts:
         for item in page.items:
             if item.get("reason") is not None:
                 item["reason"] = viewer.redacted(item["reason"])
     return page
+
+
+def _beyond(position: Position | None) -> Beyond | None:
+    return None if position is None else Beyond(cast("datetime", position.item[0]), position.backward)
 
 
 Place = tuple[datetime, int]
@@ -141,26 +156,39 @@ class MatchingRecipients:
             return session.execute(statement.order_by(*order).limit(most)).all()
 
     def newest_ones(
-        self, session: Session, columns: Sequence[Any], most: int, *further: ColumnElement[bool]
+        self, session: Session, columns: Sequence[Any], most: int, *further: IndexedCondition
     ) -> Sequence[Row[Any]]:
         """The newest ones that meet further conditions, too, from the newest on."""
         with planned_for_values(session):
-            statement, order = self._select(session, columns, None)
-            newest = statement.where(*further).order_by(*(column.desc() for column in order))
+            statement, order = self._select(session, columns, None, *further)
+            newest = statement.order_by(*(column.desc() for column in order))
             return session.execute(newest.limit(most)).all()
 
     def count(self, session: Session, most: int) -> int:
         """How many they are; one more than `most` stands for more than that."""
         with planned_for_values(session):
-            statement, _ = self._select(session, (), None)
+            statement, _ = self._select(session, (), None, counts=True)
             some = statement.limit(most + 1).subquery()
             return session.scalar(select(func.count()).select_from(some)) or 0
 
     def _select(
-        self, session: Session, columns: Sequence[Any], after: Place | None
+        self,
+        session: Session,
+        columns: Sequence[Any],
+        after: Place | None,
+        *further: IndexedCondition,
+        counts: bool = False,
     ) -> tuple[Select[Any], tuple[Any, Any]]:
         """The recipients behind the place, and the columns of their order."""
-        formed, others, order = answered_by_indexes(session, self.account_id, self.states, self.others)
+        formed, others, order = answered_by_indexes(
+            session,
+            self.account_id,
+            self.states,
+            self.others,
+            *further,
+            beyond=None if after is None else Beyond(after[0], ascending=True),
+            counts=counts,
+        )
         place = (column.label(f"place_{number}") for number, column in enumerate(order))
         statement = select(*columns, *place).where(
             Recipient.account_id == self.account_id,

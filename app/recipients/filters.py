@@ -16,17 +16,19 @@ from sqlalchemy.orm import Session, aliased
 
 from app.addresses import AccountAddress, address_forms
 from app.db.expressions import in_json
-from app.db.index_hints import by_ids_or_order, few_ids, met_by_many
+from app.db.index_hints import few_ids, in_any, met_by_many
 from app.db.models import QueueEntry, Recipient, RecipientLabel
 from app.query import compile as compiled
 from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
-from app.query.fields import FilterType
+from app.query.fields import Filter, FilterType
 from app.query.times import LAST_INSTANT
+from app.query.times import beyond as bounded
 from app.recipients.conditions import entry_in_state, settled_as
 from app.recipients.labels import metadata_label, tag_label
 from app.recipients.states import STATES_SHOWN_AS_QUEUED, UNSETTLED_STATES, RecipientState
 
 STATE_FILTER = "state"
+CREATION_TIME = Filter("creation_time", FilterType.TIMESTAMP)
 EMAIL_KEY = func.lower(Recipient.email)
 """The email address as the index has it."""
 INDEXED_COLUMNS: dict[str, tuple[Any, ColumnElement[bool]]] = {
@@ -66,38 +68,38 @@ class IndexedCondition(NamedTuple):
     condition: ColumnElement[bool]
     id_selects: Sequence[Select[Any]]
     """Together they find the ids of all its rows, each as `id`."""
-    has_order: bool
-    """Whether its rows follow each other in the order of pages in the index."""
+    leads: bool
+    """Whether a page is best read from the index also if many meet it, such as one that has the order of pages."""
     label: str | None = None
     """The label that recipients have, if the condition is that they have one."""
 
 
-def in_states(session: Session, account_id: int, states: Sequence[RecipientState]) -> ColumnElement[bool]:
-    """The condition on recipients that they are in one of these states now."""
-    if len(states) == len(RecipientState):
-        return true()
-    indexed = _in_states(account_id, states)
-    if indexed.has_order:
-        return indexed.condition
-    return by_ids_or_order(session, Recipient.id, indexed.condition, indexed.id_selects)
-
-
-def _in_states(account_id: int, states: Sequence[RecipientState]) -> IndexedCondition:
-    """An outcome is in the row of the recipient, any other state in its queue entry."""
+def in_states(account_id: int, states: Sequence[RecipientState]) -> IndexedCondition:
+    """The condition on recipients that they are in one of these states now. An outcome is in the row of the recipient,
+    any other state in its queue entry."""
     settled = [settled_as(state) for state in states if state not in UNSETTLED_STATES]
     waiting = [entry_in_state(state) for state in states if state in UNSETTLED_STATES]
-    newest = _ids_of(account_id).order_by(*NEWEST)
+    newest = ids_of(account_id).order_by(*NEWEST)
     entries = select(QueueEntry.recipient_id.label("id")).where(QueueEntry.account_id == account_id)
     entry = exists().where(QueueEntry.recipient_id == Recipient.id, or_(false(), *waiting)).correlate(Recipient)
     return IndexedCondition(
         or_(false(), *settled, *([entry] if waiting else [])),
         [*(newest.where(state) for state in settled), *(entries.where(state) for state in waiting)],
-        has_order=not waiting and len(settled) <= 1,
+        leads=not waiting and len(settled) <= 1,
     )
 
 
-def _ids_of(account_id: int) -> Select[Any]:
+def ids_of(account_id: int) -> Select[Any]:
+    """Selects the ids of the account's recipients, each as `id`."""
     return select(Recipient.id.label("id")).where(Recipient.account_id == account_id)
+
+
+class Beyond(NamedTuple):
+    """The recipients behind a place, in the direction of reading."""
+
+    moment: datetime
+    """The creation time of the place."""
+    ascending: bool
 
 
 class IndexedConditions(NamedTuple):
@@ -111,17 +113,26 @@ class IndexedConditions(NamedTuple):
 
 
 def answered_by_indexes(
-    session: Session, account_id: int, states: Sequence[RecipientState], conditions: Sequence[FilterCondition]
+    session: Session,
+    account_id: int,
+    states: Sequence[RecipientState],
+    conditions: Sequence[FilterCondition],
+    *further: IndexedCondition,
+    beyond: Beyond | None = None,
+    counts: bool = False,
 ) -> IndexedConditions:
-    """That recipients are in one of the states and meet the conditions on anything else, in the form in which indexes
-    answer it."""
+    """That recipients are in one of the states and meet the conditions on anything else and further ones, in the form
+    in which indexes answer it: for a page, or a part behind a place, or to count all of them."""
+    sent = [condition for condition in conditions if _has_index(condition, "send_time")]
+    conditions = (*conditions, *filter(None, map(_created_before, sent)))
+    if beyond is not None:
+        conditions = bounded(conditions, "creation_time", beyond.moment, ascending=beyond.ascending)
     indexed, others = _indexed(account_id, states, conditions)
-    formed = [_created_before(condition) for condition in conditions if _has_index(condition, "send_time")]
-    if any(condition.filter.name in ADDRESS_FILTERS and _is_single(condition) for condition in conditions):
-        return IndexedConditions([*formed, *(each.condition for each in indexed)], others, PAGE_ORDER)
-    ids = _ids_of_few(session, indexed)
-    leading = next((each for each in indexed if each.has_order), None) if ids is None else None
-    formed += (met_by_many(session, each.condition) for each in indexed if each is not leading)
+    indexed = [*further, *indexed]
+    is_of_address = any(condition.filter.name in ADDRESS_FILTERS and _is_single(condition) for condition in conditions)
+    ids = None if is_of_address else _ids_of_few(session, indexed, counts)
+    leading = next((each for each in indexed if each.leads or counts), None) if ids is None else None
+    formed = [met_by_many(session, each.condition) for each in indexed if each is not leading]
     if ids is not None:
         return IndexedConditions([*formed, in_json(Recipient.id, ids)], others, PAGE_ORDER)
     if leading is not None and leading.label is not None:
@@ -129,7 +140,9 @@ def answered_by_indexes(
         columns: dict[str, Any] = {"creation_time": RecipientLabel.creation_time}
         formed += (*_joined(account_id, leading.label), *compiled.where(Query(conditions=times), columns))
         return IndexedConditions(formed, others, LABEL_ORDER)
-    return IndexedConditions([*formed, *([leading.condition] if leading else [])], others, PAGE_ORDER)
+    if leading is not None:
+        formed.append(leading.condition if leading.leads else in_any(session, Recipient.id, *leading[:2]))
+    return IndexedConditions(formed, others, PAGE_ORDER)
 
 
 def _indexed(
@@ -143,7 +156,7 @@ def _indexed(
         *(_has_value(account_id, condition) for condition in by_column),
     ]
     if len(states) < len(RecipientState):
-        indexed.insert(len(indexed) if COMMON_STATES.intersection(states) else 0, _in_states(account_id, states))
+        indexed.insert(len(indexed) if COMMON_STATES.intersection(states) else 0, in_states(account_id, states))
     return indexed, tuple(condition for condition in conditions if condition not in by_label + by_column)
 
 
@@ -157,10 +170,10 @@ def _is_single(condition: FilterCondition) -> bool:
     return condition.op != "ne" and len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
 
 
-def _ids_of_few(session: Session, indexed: Sequence[IndexedCondition]) -> Sequence[int] | None:
+def _ids_of_few(session: Session, indexed: Sequence[IndexedCondition], counts: bool) -> Sequence[int] | None:
     """The ids of all recipients that meet the first of the conditions that only few meet; None if there is none, or if
-    there is a single condition whose index has the order of pages."""
-    if len(indexed) == 1 and indexed[0].has_order:
+    a single condition is there whose rows are counted, or whose index leads."""
+    if len(indexed) == 1 and (counts or indexed[0].leads):
         return None
     counted = (few_ids(session, each.id_selects) for each in indexed[:MAX_COUNTED])
     return next((ids for ids in counted if ids is not None), None)
@@ -202,19 +215,19 @@ def _has_value(account_id: int, condition: FilterCondition) -> IndexedCondition:
     name = condition.filter.name
     column, index_condition = INDEXED_COLUMNS[name]
     matching = and_(index_condition, *compiled.where(Query(conditions=(condition,)), {name: column}))
-    has_order = _is_single(condition) and name != "send_time"
+    leads = _is_single(condition) and name != "send_time"
     # In the order of the index that is to answer it: any other plan would have to sort.
-    ids = _ids_of(account_id).where(matching).order_by(*(NEWEST if has_order else (column,)))
-    return IndexedCondition(matching, [ids], has_order)
+    ids = ids_of(account_id).where(matching).order_by(*(NEWEST if leads else (column,)))
+    return IndexedCondition(matching, [ids], leads)
 
 
-def _created_before(condition: FilterCondition) -> ColumnElement[bool]:
+def _created_before(condition: FilterCondition) -> FilterCondition | None:
     """What follows from the time of sending for that of creation: pages begin there, and not with recipients that were
     created later."""
     latest = max(map(_end, condition.alternatives), default=LAST_INSTANT)
     if latest > LAST_INSTANT - MAX_CLOCK_DIFFERENCE:
-        return true()
-    return Recipient.creation_time <= latest + MAX_CLOCK_DIFFERENCE
+        return None
+    return FilterCondition(CREATION_TIME, "in", (Before(latest + MAX_CLOCK_DIFFERENCE),))
 
 
 def _end(alternative: Alternative) -> datetime:

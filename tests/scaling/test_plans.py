@@ -29,6 +29,7 @@ from app.bulk_actions.preview import Inspection, Preview, preview
 from app.bulk_actions.query import parse_query, query_of
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now
+from app.contacts.delete import delete_list
 from app.db.due import DueAccounts
 from app.db.field_indexes import FieldIndex, create_index
 from app.db.models import Account, AutomationPassedStep, AutomationRun, DelayedPurge, QueueEntry, Recipient, Send
@@ -42,6 +43,7 @@ from app.inbound.simulated import has_due as has_due_simulations
 from app.inbound.simulated import simulate_due
 from app.inbound.smpp import has_overdue_parts
 from app.infrastructure.heartbeat import Heartbeat
+from app.lists.find import get_list
 from app.maintenance import sweeps
 from app.maintenance.figures import read_figures
 from app.maintenance.overview import read_put_off
@@ -66,6 +68,7 @@ from app.tracking.recorder import VISITS
 from app.tracking.tokens import OPEN_PURPOSE, recipient_token, return_path
 from tests.conftest import test_settings
 from tests.support.automations import add_automation
+from tests.support.browser import signed_in
 from tests.support.cases import each
 from tests.support.client import SENDS, Client
 from tests.support.databases import BACKENDS
@@ -86,6 +89,7 @@ READER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/2010010
 SENT = f"{MESSAGE}/sent-contacts"
 RUNS = "/v1/automations/1/runs"
 LABELS = {"tags": ["receipt"], "metadata": {"order": "1"}}
+GROWING_TABLES = re.compile(r"FROM (recipients|recipient_labels|contacts|unsubscribers|blocked_addresses)\b")
 RECIPIENT_TABLES = re.compile(r"FROM (recipients|recipient_labels)\b")
 
 
@@ -713,6 +717,7 @@ PAGES_OF_FEW = (
         f"tag=t7&group_id=1&{SINCE_2020}",
     ),
     *("list_id=1&state:in=sent,failed", "email=nobody@example.com&state=delivered"),
+    *("limit=0&state:in=failed,bounced", "limit=0&group_id=1&state:in=failed,bounced", "limit=0&tag:in=t7,t9"),
     *(f"{IN_NO_TIME}&state=delivered", "group_id=1&state=delivered&limit=5"),
 )
 
@@ -728,6 +733,53 @@ def test_a_page_of_messages_reads_what_it_shows(full: Full, query: str) -> None:
         for statement in counted:
             assert rows_read(connection, *statement, ("recipients", "recipient_labels")) <= most
         assert rows_read(connection, *page, ("recipients", "recipient_labels")) <= most_of_page
+
+
+IN_RANGE = "2020-01-01..2100-01-01"
+DEEP_PAGES = (
+    *(f"{SENDS}?creation_time:in={IN_RANGE}", f"{SENDS}?creation_time:in={IN_RANGE}&state=delivered"),
+    *(f"{SENDS}?send_time:in={IN_RANGE}", f"{SENDS}?creation_time:in={IN_RANGE}&tag=frequent"),
+    *(f"{LIST}?creation_time:in={IN_RANGE}", f"{LIST}?creation_time:in={IN_RANGE}&subscribed=true"),
+    *(f"{SENT}?send_time:in={IN_RANGE}", f"/v1/suppressions?creation_time:in={IN_RANGE}"),
+)
+
+
+@each("path", DEEP_PAGES)
+def test_a_page_behind_many_others_reads_no_more_than_the_first(full: Full, path: str) -> None:
+    """Also within a range of times, which has bounds of its own (docs/querying.md#cursors)."""
+    deep: Any = full.tenant.api.get(f"{path}&limit=5&offset=5000").json
+    links = (deep["_links"][name]["href"] for name in ("next", "prev"))
+    for link in links:
+        statements = full.statements(lambda full, link=link: full.tenant.api.get(link))
+        with full.services.database.engine.connect() as connection:
+            *_, page = (statement for statement in statements.items() if GROWING_TABLES.search(statement[0]))
+            most = 50 if connection.dialect.name == "postgresql" else 3000
+            assert rows_read(connection, *page, ("recipients", "recipient_labels", "contacts", "unsubscribers")) <= most
+
+
+CONSOLE_PAGES = ("state=deferred", "state:in=deferred,failed", f"state=deferred&{OF_NO_GROUP}")
+
+
+@each("query", CONSOLE_PAGES)
+def test_a_page_of_the_console_reads_no_message_but_those_in_question(full: Full, query: str) -> None:
+    """None is deferred or failed."""
+    browser = signed_in(full.tenant)
+    statements = full.statements(lambda _: browser.get(f"/console/messages?{query}"))
+    with full.services.database.engine.connect() as connection:
+        most = 1100 if connection.dialect.name == "postgresql" else 40_000
+        for statement in statements.items():
+            if RECIPIENT_TABLES.search(statement[0]):
+                assert rows_read(connection, *statement, ("recipients", "recipient_labels")) <= most
+
+
+def test_deleting_a_list_reads_its_own_contacts(full: Full) -> None:
+    list_id = full.tenant.add_list("of nobody")
+
+    def delete(full: Full) -> None:
+        with full.services.database.write() as transaction:
+            delete_list(transaction, get_list(transaction, full.tenant.id, list_id))
+
+    assert not full.reading_all(full.statements(delete))
 
 
 def test_an_export_of_few_messages_reads_no_other_that_arrived(full: Full) -> None:
