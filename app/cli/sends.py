@@ -39,6 +39,7 @@ from app.cli.holds import dry_run_option, yes_option
 from app.clock import timestamp
 from app.db.database import Transaction
 from app.db.expressions import in_json
+from app.db.index_hints import IndexedCondition
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, QueueEntry, Recipient, Send, SendPause
 from app.db.models import Group as TransactionalGroup
@@ -48,7 +49,7 @@ from app.http.context import services
 from app.ids import UUID
 from app.recipients.collection import MatchingRecipients, parts_of
 from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE, current_entry
-from app.recipients.filters import IndexedCondition, ids_of
+from app.recipients.filters import ids_of
 from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
 from app.sends.cancel import cancel

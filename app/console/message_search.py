@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from app.clock import now
 from app.console.queries import NUMBER_SEPARATORS, Pairs, address_filter
 from app.db.expressions import has_part, in_json, json_array
+from app.db.index_hints import IndexedCondition
 from app.db.models import Automation, Group, List, Message, QueueEntry, Recipient, Send, SendPause
 from app.db.prepared import PreparedStatement
 from app.db.public_ids import has_id
@@ -29,7 +30,7 @@ from app.query.parameters import parameter_error
 from app.query.reader import Page
 from app.recipients.collection import OPERATOR_RECIPIENTS, page_recipients
 from app.recipients.conditions import IS_READY
-from app.recipients.filters import NEWEST, STATE_FILTER, IndexedCondition, ids_of, in_states, states_of
+from app.recipients.filters import NEWEST, STATE_FILTER, ids_of, in_states, states_of
 from app.recipients.read import Viewer
 from app.recipients.reply_meanings import meaning_of
 from app.recipients.states import SHOWN_STATES, STATES_SHOWN_AS_QUEUED, RecipientState

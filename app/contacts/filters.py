@@ -7,19 +7,20 @@ have need a separate index, or the whole list is read. Conditions that no index 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, false, literal, not_, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, false, literal, not_, or_, select, true
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, AddressKind
 from app.contacts.subscriptions import ADDRESS_COLUMNS, SUBSCRIBED_COLUMNS
-from app.db.index_hints import MAX_ROWS_TO_SORT, IndexedRows, by_index_or_order, in_subquery, json_contains
+from app.db.index_hints import MAX_ROWS_TO_SORT, IndexedCondition, answered_together, in_subquery, json_contains
 from app.db.json_fields import json_date, json_number
 from app.db.models import BlockedAddress, Contact
 from app.lists.fields import RANGES, FieldSpec, ListSpec
 from app.query import compile as compiled
-from app.query.conditions import Alternative, Equals, FilterCondition, IsNull, Query
+from app.query.conditions import Alternative, Equals, FilterCondition, IsNull, Query, is_any_value
 from app.query.times import on_stored_text
 
 MAX_EXACT_INTEGER = 2**53
@@ -50,6 +51,8 @@ SWITCHES: dict[str, tuple[Any, Any]] = {
 }
 """Boolean filter -> the conditions for true and for false, written as in the partial indexes. None of the columns is
 ever null."""
+LOOKED_UP: dict[str, Any] = {"id": Contact.id, "email": Contact.email_key, "mobile": Contact.mobile}
+"""Filters of which one value has few contacts."""
 BLOCKED_KINDS: dict[str, Sequence[AddressKind]] = {
     "blocked": ADDRESS_KINDS,
     **{f"blocked.{kind}": (kind,) for kind in ADDRESS_KINDS},
@@ -68,36 +71,55 @@ def compared_value(field: FieldSpec) -> ColumnElement[Any]:
 
 
 def answered_by_indexes(
-    session: Session, contact_list: ListSpec, conditions: Sequence[FilterCondition]
+    session: Session, contact_list: ListSpec, conditions: Sequence[FilterCondition], *, counts: bool = False
 ) -> tuple[list[ColumnElement[bool]], tuple[FilterCondition, ...]]:
-    """The conditions that an index answers, in the form that it needs, and the others."""
+    """The conditions that an index answers, in the form that it needs for a page or to count all contacts, and the
+    others."""
     fields = {field.key: field for field in contact_list.value_fields}
-    formed: list[ColumnElement[bool]] = []
+    plain: list[ColumnElement[bool]] = []
+    indexed: list[IndexedCondition] = []
     others: list[FilterCondition] = []
     for condition in conditions:
-        formed_condition = _formed(session, contact_list, condition, fields.get(condition.filter.name))
-        if formed_condition is None:
+        formed = _formed(session, contact_list, condition, fields.get(condition.filter.name))
+        if formed is None:
             others.append(condition)
+        elif isinstance(formed, IndexedCondition):
+            indexed.append(formed)
         else:
-            formed.append(formed_condition)
-    return formed, tuple(others)
+            plain.append(formed)
+    return [*plain, *answered_together(session, Contact.id, indexed, counts=counts)], tuple(others)
 
 
 def _formed(
     session: Session, contact_list: ListSpec, condition: FilterCondition, field: FieldSpec | None
-) -> ColumnElement[bool] | None:
+) -> IndexedCondition | ColumnElement[bool] | None:
     name = condition.filter.name
     if field is None and name in SWITCHES:
         return _switch(session, contact_list, condition)
+    if field is None and name == "double_opt_in_time" and is_any_value(condition):
+        return _found_by(contact_list, _where(condition, Contact.double_opt_in_time), Contact.double_opt_in_time)
     if condition.op == "ne" or IsNull() in condition.alternatives:
         return None
     if field is not None:
         contained = _contained(session, field, condition)
-        return _in_range(session, contact_list, field, condition) if contained is None else contained
-    return _modified(session, contact_list, condition) if name == "last_modified_time" else None
+        return _in_range(contact_list, field, condition) if contained is None else contained
+    if name in LOOKED_UP:
+        return _looked_up(contact_list, condition)
+    return _modified(contact_list, condition) if name == "last_modified_time" else None
 
 
-def _switch(session: Session, contact_list: ListSpec, condition: FilterCondition) -> ColumnElement[bool]:
+def _found_by(contact_list: ListSpec, matching: ColumnElement[bool], column: Any) -> IndexedCondition:
+    """By an index of that column, which has not the order of pages."""
+    return IndexedCondition(matching, [_ids_of(contact_list).where(matching).order_by(column)], leads=False)
+
+
+def _ids_of(contact_list: ListSpec) -> Select[Any]:
+    return select(Contact.id.label("id")).where(Contact.list_id == contact_list.id)
+
+
+def _switch(
+    session: Session, contact_list: ListSpec, condition: FilterCondition
+) -> IndexedCondition | ColumnElement[bool]:
     values = {alternative.value for alternative in condition.alternatives if isinstance(alternative, Equals)}
     states = {True, False} - values if condition.op == "ne" else values
     if len(states) != 1:
@@ -107,10 +129,13 @@ def _switch(session: Session, contact_list: ListSpec, condition: FilterCondition
         return _has_blocked_address(session, contact_list, condition.filter.name)
     on, off = SWITCHES[condition.filter.name]
     clause: ColumnElement[bool] = on if value else off
-    return clause
+    if condition.filter.name in BLOCKED_KINDS or value is not (condition.filter.name == "double_opt_in"):
+        return clause
+    newest = Contact.creation_time.desc(), Contact.id.desc()
+    return IndexedCondition(clause, [_ids_of(contact_list).where(clause).order_by(*newest)], leads=True)
 
 
-def _has_blocked_address(session: Session, contact_list: ListSpec, name: str) -> ColumnElement[bool]:
+def _has_blocked_address(session: Session, contact_list: ListSpec, name: str) -> IndexedCondition | ColumnElement[bool]:
     """By the addresses, while the account has blocked few. If it has blocked many, such contacts are soon found in the
     order of the page."""
     kinds = BLOCKED_KINDS[name]
@@ -118,36 +143,43 @@ def _has_blocked_address(session: Session, contact_list: ListSpec, name: str) ->
     first = select(BlockedAddress.id).where(is_of_account, BlockedAddress.kind.in_(kinds)).limit(MAX_ROWS_TO_SORT + 1)
     if len(session.execute(first).all()) > MAX_ROWS_TO_SORT:
         return or_(*(IS_BLOCKED[kind] for kind in kinds))
-    indexed = []
+    clauses, id_selects = [], []
     for kind in kinds:
         addresses = select(BlockedAddress.address).where(is_of_account, BlockedAddress.kind == kind)
         column = ADDRESS_COLUMNS[kind]
-        indexed.append(IndexedRows(in_subquery(session, column, addresses), column))
-    has_blocked = or_(*(blocked.rows for blocked in indexed))
-    return by_index_or_order(session, Contact.id, Contact.list_id == contact_list.id, has_blocked, indexed)
+        clauses.append(in_subquery(session, column, addresses))
+        id_selects.append(_ids_of(contact_list).where(clauses[-1]).order_by(column))
+    return IndexedCondition(or_(*clauses), id_selects, leads=False)
 
 
-def _modified(session: Session, contact_list: ListSpec, condition: FilterCondition) -> ColumnElement[bool]:
+def _looked_up(contact_list: ListSpec, condition: FilterCondition) -> IndexedCondition | None:
+    """One value has few contacts. Of many values some may have none; a range may have all."""
+    column = LOOKED_UP[condition.filter.name]
+    are_values = all(isinstance(alternative, Equals) for alternative in condition.alternatives)
+    if not are_values and column is Contact.id:
+        return None
+    found_by = _found_by(contact_list, _where(condition, column), column)
+    is_single = are_values and len(condition.alternatives) == 1
+    return replace(found_by, leads=True, is_rare=True) if is_single else found_by
+
+
+def _modified(contact_list: ListSpec, condition: FilterCondition) -> IndexedCondition:
     """A contact that was not modified since its creation is found by its creation time: so a new one costs no entry in
     the index of those that were."""
     matching = _where(condition, Contact.last_modified_time)
     created = and_(_where(condition, Contact.creation_time), matching)
     changed = and_(matching, Contact.last_modified_time != Contact.creation_time)
-    indexed = [IndexedRows(changed, Contact.last_modified_time), IndexedRows(created, Contact.creation_time)]
-    return by_index_or_order(session, Contact.id, Contact.list_id == contact_list.id, matching, indexed)
+    indexed = (changed, Contact.last_modified_time), (created, Contact.creation_time)
+    id_selects = [_ids_of(contact_list).where(rows).order_by(column) for rows, column in indexed]
+    return IndexedCondition(matching, id_selects, leads=False)
 
 
-def _in_range(
-    session: Session, contact_list: ListSpec, field: FieldSpec, condition: FilterCondition
-) -> ColumnElement[bool] | None:
+def _in_range(contact_list: ListSpec, field: FieldSpec, condition: FilterCondition) -> IndexedCondition | None:
     """Answered by the index of the field, if it has one (app/db/field_indexes.py)."""
     if field.value_type not in RANGES:
         return None
     value = compared_value(field)
-    matching = _where(condition, value)
-    return by_index_or_order(
-        session, Contact.id, Contact.list_id == contact_list.id, matching, [IndexedRows(matching, value)]
-    )
+    return _found_by(contact_list, _where(condition, value), value)
 
 
 def _where(condition: FilterCondition, column: Any) -> ColumnElement[bool]:

@@ -123,8 +123,8 @@ def page_contacts(session: Session, contact_list: ListSpec, query: Query) -> Pag
         if query.counts_only:
             return counted(number_of_contacts(session, contact_list.id))
         return read_page(session, shape, query, in_list)
-    formed, others = answered_by_indexes(session, contact_list, query.conditions)
     with planned_for_values(session):
+        formed, others = answered_by_indexes(session, contact_list, query.conditions, counts=query.counts_only)
         return read_page(session, shape, replace(query, conditions=others), in_list, *formed)
 
 

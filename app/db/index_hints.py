@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import (
@@ -13,7 +14,6 @@ from sqlalchemy import (
     Integer,
     Select,
     String,
-    and_,
     any_,
     func,
     literal,
@@ -29,6 +29,8 @@ from app.db.expressions import in_json, is_postgresql
 
 MAX_ROWS_TO_SORT = 1000
 """Maximum of rows that are looked up one by one and sorted instead of found in the order of a page."""
+MAX_COUNTED = 10
+"""Conditions of a request that are looked at for one that few rows meet."""
 
 
 def in_subquery(session: Session, column: Any, values: Select[Any]) -> ColumnElement[bool]:
@@ -52,13 +54,6 @@ def json_contains(session: Session, column: Any, part: Mapping[str, Any]) -> Col
     return type_coerce(column, JSONB).contains(literal(dict(part), JSONB))
 
 
-class IndexedRows(NamedTuple):
-    """Some of the rows that a condition selects, and the column by whose index they are found."""
-
-    rows: ColumnElement[bool]
-    column: Any
-
-
 @contextmanager
 def planned_for_values(session: Session) -> Iterator[None]:
     """Inside the block PostgreSQL plans each statement for the values it comes with.
@@ -77,36 +72,62 @@ def planned_for_values(session: Session) -> Iterator[None]:
         driver.prepare_threshold = threshold
 
 
-def by_index_or_order(
-    session: Session,
-    id_column: Any,
-    scope: ColumnElement[bool],
-    condition: ColumnElement[bool],
-    indexed: Sequence[IndexedRows],
-) -> ColumnElement[bool]:
-    """The condition, for a page in the order of an index that does not answer it; `indexed` are its rows as other
-    indexes find them, all of them together.
+@dataclass(frozen=True, eq=False)
+class IndexedCondition:
+    """A condition that an index answers, as one of several."""
 
-    No planner knows which index is quicker for rare values. So the ids of the rows are selected first: a few are looked
-    up, and of many the first are soon found in the order of the page.
+    condition: ColumnElement[bool]
+    id_selects: Sequence[Select[Any]]
+    """Together they find the ids of all its rows, each as `id`."""
+    leads: bool
+    """Whether a page is best read from the index also if many meet it, such as one that has the order of pages."""
+    is_rare: bool = False
+    """Whether only few rows ever meet it."""
+
+
+class IndexChoice(NamedTuple):
+    """How several conditions are answered together."""
+
+    leading: IndexedCondition | None
+    """The condition from whose index the rows are read, if one leads."""
+    checked: list[ColumnElement[bool]]
+    """The others in a form in which no index answers them, with the ids of the rows if few meet one of them."""
+
+
+def choose_index(
+    session: Session, id_column: Any, indexed: Sequence[IndexedCondition], *, counts: bool = False
+) -> IndexChoice:
+    """By which index the conditions are answered, for a page or to count all rows; probably few meet the first of them.
+
+    No planner knows how many rows have a value. So the ids of those that meet a condition are selected first, unless it
+    is the only one and its index leads: a few are looked up. Of what many have, one index is read, and the other
+    conditions are checked.
     """
-    id_selects = [
-        # In the order of the index that is to answer it: any other plan would have to sort.
-        select(id_column.label("id")).where(scope, rows_of_index.rows).order_by(rows_of_index.column)
-        for rows_of_index in indexed
-    ]
-    return by_ids_or_order(session, id_column, condition, id_selects)
+    leading, ids = next((each for each in indexed if each.is_rare), None), None
+    if leading is None and (len(indexed) > 1 or not all(each.leads for each in indexed)):
+        selected = (few_ids(session, each.id_selects) for each in indexed[:MAX_COUNTED])
+        ids = next((few for few in selected if few is not None), None)
+    if leading is None and ids is None:
+        leading = next((each for each in indexed if counts or each.leads), None)
+    checked = [met_by_many(session, each.condition) for each in indexed if each is not leading]
+    return IndexChoice(leading, checked if ids is None else [*checked, in_json(id_column, ids)])
 
 
-def by_ids_or_order(
-    session: Session, id_column: Any, condition: ColumnElement[bool], id_selects: Sequence[Select[Any]]
-) -> ColumnElement[bool]:
-    """The condition for a page, as in `by_index_or_order`, with the selects that find the ids of its rows, each as
-    `id`."""
-    ids = few_ids(session, id_selects)
-    if ids is not None:
-        return and_(in_json(id_column, ids), condition)
-    return met_by_many(session, condition)  # SQLite would look up all of them and sort
+def answered_together(
+    session: Session, id_column: Any, indexed: Sequence[IndexedCondition], *, counts: bool = False
+) -> list[ColumnElement[bool]]:
+    """The conditions in the form in which an index answers them together."""
+    leading, checked = choose_index(session, id_column, indexed, counts=counts)
+    return checked if leading is None else [*checked, led_by(session, id_column, leading)]
+
+
+def led_by(session: Session, id_column: Any, indexed: IndexedCondition) -> ColumnElement[bool]:
+    """The condition from whose index rows are read: SQLite would read the whole table to count those of several
+    values."""
+    if is_postgresql(session) or indexed.leads or not indexed.id_selects:
+        return indexed.condition
+    ids = union_all(*(id_select.order_by(None) for id_select in indexed.id_selects))
+    return cast("ColumnElement[bool]", id_column.in_(ids))
 
 
 def few_ids(session: Session, id_selects: Sequence[Select[Any]]) -> Sequence[int] | None:
@@ -117,16 +138,6 @@ def few_ids(session: Session, id_selects: Sequence[Select[Any]]) -> Sequence[int
     matching = union_all(*(select(ids.c.id) for ids in few)).subquery()
     ids = session.execute(select(matching.c.id).limit(MAX_ROWS_TO_SORT + 1)).scalars().all()
     return ids if len(ids) <= MAX_ROWS_TO_SORT else None
-
-
-def in_any(
-    session: Session, id_column: Any, condition: ColumnElement[bool], id_selects: Sequence[Select[Any]]
-) -> ColumnElement[bool]:
-    """The condition for a count of all rows that meet it, with the selects that find their ids, each as `id`: SQLite
-    would read the whole table for several values."""
-    if is_postgresql(session):
-        return condition
-    return cast("ColumnElement[bool]", id_column.in_(union_all(*(ids.order_by(None) for ids in id_selects))))
 
 
 def met_by_many(session: Session, condition: ColumnElement[bool]) -> ColumnElement[bool]:

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, func
+from sqlalchemy import ColumnElement, Row, and_, func, select
 from sqlalchemy.orm import Session
 
-from app.db.index_hints import IndexedRows, by_index_or_order, planned_for_values
+from app.db.index_hints import IndexedCondition, answered_together, planned_for_values
 from app.db.models import Recipient
 from app.db.public_ids import public_id
 from app.lists.paths import contact_path, list_path
 from app.query import compile as compiled
-from app.query.conditions import IsNull, Query
+from app.query.conditions import Equals, FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_page
 
@@ -68,24 +69,29 @@ def page_sent_contacts(session: Session, account_id: int, message_id: int, query
     scope = (Recipient.account_id == account_id, sent)
     if not query.conditions:
         return read_page(session, SENT_CONTACTS, query, *scope)
-    formed, others = _answered_by_indexes(session, sent, query)
+    indexed = [condition for condition in query.conditions if _has_index(condition)]
+    others = tuple(condition for condition in query.conditions if condition not in indexed)
     with planned_for_values(session):
-        return read_page(session, SENT_CONTACTS, others, *scope, *formed)
+        conditions = [_indexed(scope, condition) for condition in indexed]
+        formed = answered_together(session, Recipient.id, conditions, counts=query.counts_only)
+        return read_page(session, SENT_CONTACTS, replace(query, conditions=others), *scope, *formed)
 
 
-def _answered_by_indexes(
-    session: Session, sent: ColumnElement[bool], query: Query
-) -> tuple[list[ColumnElement[bool]], Query]:
-    """The conditions that an index answers, in the form that it needs (docs/querying.md#what-an-index-answers), and the
-    others."""
-    formed, others = [], []
-    for condition in query.conditions:
-        if condition.filter.name not in OPEN_TIMES or condition.op == "ne" or IsNull() in condition.alternatives:
-            others.append(condition)
-            continue
-        alone = compiled.where(Query(conditions=(condition,)), SENT_CONTACTS.filter_columns)
-        matching = and_(Recipient.first_open_time.is_not(None), *alone)
-        formed.append(
-            by_index_or_order(session, Recipient.id, sent, matching, [IndexedRows(matching, Recipient.first_open_time)])
-        )
-    return formed, replace(query, conditions=tuple(others))
+def _has_index(condition: FilterCondition) -> bool:
+    """Whether the condition has an index of its own, beside that of the order."""
+    is_of_values = condition.op != "ne" and IsNull() not in condition.alternatives
+    return is_of_values and condition.filter.name != "send_time"
+
+
+def _indexed(scope: Sequence[ColumnElement[bool]], condition: FilterCondition) -> IndexedCondition:
+    """In the form that its index needs (docs/querying.md#what-an-index-answers)."""
+    name = condition.filter.name
+    column: Any = SENT_CONTACTS.filter_columns[name]
+    matching = and_(*compiled.where(Query(conditions=(condition,)), {name: column}))
+    if name in OPEN_TIMES:
+        column, matching = Recipient.first_open_time, and_(Recipient.first_open_time.is_not(None), matching)
+    is_single = len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
+    leads = is_single and name not in OPEN_TIMES
+    order = Recipient.sent_time.desc() if leads else column
+    ids = select(Recipient.id.label("id")).where(*scope, matching).order_by(order)
+    return IndexedCondition(matching, [ids], leads, is_rare=leads and name == "contact_id")

@@ -67,6 +67,11 @@ class FilterCondition:
     alternatives: tuple[Alternative, ...]
 
 
+def is_any_value(condition: FilterCondition) -> bool:
+    """Whether all rows with a value match, whatever it is."""
+    return condition.op == "ne" and condition.alternatives == (IsNull(),)
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A valid query. `Query()` is that of a request without parameters.

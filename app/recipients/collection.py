@@ -10,7 +10,7 @@ from typing import Any, cast
 from sqlalchemy import BigInteger, ColumnElement, Row, Select, func, literal, select, tuple_, type_coerce
 from sqlalchemy.orm import Session
 
-from app.db.index_hints import planned_for_values
+from app.db.index_hints import IndexedCondition, planned_for_values
 from app.db.models import Recipient, RecipientStep
 from app.db.replica import ReportsDatabase
 from app.query import compile as compiled
@@ -22,7 +22,6 @@ from app.recipients.filters import (
     EMAIL_KEY,
     PAGE_ORDER,
     Beyond,
-    IndexedCondition,
     answered_by_indexes,
     has_label,
     states_of,

@@ -1,13 +1,13 @@
 """Filters of recipients, each in a form that an index answers (docs/querying.md#what-an-index-answers).
 
-No planner knows how many messages have a value. So the ids of those that meet a condition are selected first, unless it
-is the only one and its index has the order of pages: a few are looked up. Of what many have, one index gives the order
-of the page, and the other conditions are checked. Conditions that no index answers are left to `app.query.compile`.
+The indexes of single values are in the order of pages. Conditions that no index answers are left to
+`app.query.compile`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -15,11 +15,10 @@ from sqlalchemy import ColumnElement, Select, and_, exists, false, func, or_, se
 from sqlalchemy.orm import Session, aliased
 
 from app.addresses import AccountAddress, address_forms
-from app.db.expressions import in_json
-from app.db.index_hints import few_ids, in_any, met_by_many
+from app.db.index_hints import IndexedCondition, choose_index, led_by
 from app.db.models import QueueEntry, Recipient, RecipientLabel
 from app.query import compile as compiled
-from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
+from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query, is_any_value
 from app.query.fields import Filter, FilterType
 from app.query.times import LAST_INSTANT
 from app.query.times import beyond as bounded
@@ -49,8 +48,6 @@ ADDRESS_FILTERS = {"uuid", "email", "mobile", "contact_id"}
 PAGE_ORDER: tuple[Any, Any] = (Recipient.creation_time, Recipient.id)
 NEWEST = tuple(column.desc() for column in PAGE_ORDER)
 LABEL_ORDER: tuple[Any, Any] = (RecipientLabel.creation_time, RecipientLabel.recipient_id)
-MAX_COUNTED = 10
-"""Conditions of a request that are looked at for one that few messages meet."""
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 """More than the clocks of two machines of an installation ever differ."""
 
@@ -62,16 +59,11 @@ def sent_to(address: AccountAddress, spellings: Sequence[str] = ()) -> ColumnEle
     return and_(index_condition, or_(*(column == form for form in (*address_forms(address.key), *spellings))))
 
 
-class IndexedCondition(NamedTuple):
-    """A condition on recipients that an index answers."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelCondition(IndexedCondition):
+    """That recipients have one label."""
 
-    condition: ColumnElement[bool]
-    id_selects: Sequence[Select[Any]]
-    """Together they find the ids of all its rows, each as `id`."""
-    leads: bool
-    """Whether a page is best read from the index also if many meet it, such as one that has the order of pages."""
-    label: str | None = None
-    """The label that recipients have, if the condition is that they have one."""
+    label: str
 
 
 def in_states(account_id: int, states: Sequence[RecipientState]) -> IndexedCondition:
@@ -128,20 +120,14 @@ def answered_by_indexes(
     if beyond is not None:
         conditions = bounded(conditions, "creation_time", beyond.moment, ascending=beyond.ascending)
     indexed, others = _indexed(account_id, states, conditions)
-    indexed = [*further, *indexed]
-    is_of_address = any(condition.filter.name in ADDRESS_FILTERS and _is_single(condition) for condition in conditions)
-    ids = None if is_of_address else _ids_of_few(session, indexed, counts)
-    leading = next((each for each in indexed if each.leads or counts), None) if ids is None else None
-    formed = [met_by_many(session, each.condition) for each in indexed if each is not leading]
-    if ids is not None:
-        return IndexedConditions([*formed, in_json(Recipient.id, ids)], others, PAGE_ORDER)
-    if leading is not None and leading.label is not None:
+    leading, formed = choose_index(session, Recipient.id, [*further, *indexed], counts=counts)
+    if isinstance(leading, LabelCondition):
         times = tuple(condition for condition in others if condition.filter.name == "creation_time")
         columns: dict[str, Any] = {"creation_time": RecipientLabel.creation_time}
         formed += (*_joined(account_id, leading.label), *compiled.where(Query(conditions=times), columns))
         return IndexedConditions(formed, others, LABEL_ORDER)
     if leading is not None:
-        formed.append(leading.condition if leading.leads else in_any(session, Recipient.id, *leading[:2]))
+        formed.append(led_by(session, Recipient.id, leading))
     return IndexedConditions(formed, others, PAGE_ORDER)
 
 
@@ -162,21 +148,13 @@ def _indexed(
 
 def _has_index(condition: FilterCondition, name: str) -> bool:
     """Whether the index of that filter answers the condition."""
-    return condition.filter.name == name and condition.op != "ne" and IsNull() not in condition.alternatives
+    is_of_values = condition.op != "ne" and IsNull() not in condition.alternatives
+    return condition.filter.name == name and (is_of_values or is_any_value(condition))
 
 
 def _is_single(condition: FilterCondition) -> bool:
     """Whether the condition is met by one value."""
     return condition.op != "ne" and len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
-
-
-def _ids_of_few(session: Session, indexed: Sequence[IndexedCondition], counts: bool) -> Sequence[int] | None:
-    """The ids of all recipients that meet the first of the conditions that only few meet; None if there is none, or if
-    a single condition is there whose rows are counted, or whose index leads."""
-    if len(indexed) == 1 and (counts or indexed[0].leads):
-        return None
-    counted = (few_ids(session, each.id_selects) for each in indexed[:MAX_COUNTED])
-    return next((ids for ids in counted if ids is not None), None)
 
 
 def _joined(account_id: int, label: str) -> Iterator[ColumnElement[bool]]:
@@ -191,8 +169,9 @@ def _has_label(account_id: int, condition: FilterCondition) -> IndexedCondition:
     account_rows = select(RecipientLabel.recipient_id.label("id")).where(RecipientLabel.account_id == account_id)
     newest = account_rows.order_by(*(column.desc() for column in LABEL_ORDER))
     selects = [newest.where(RecipientLabel.label == label) for label in labels]
-    is_single = len(labels) == 1
-    return IndexedCondition(has_label(condition), selects, is_single, labels[0] if is_single else None)
+    if len(labels) == 1:
+        return LabelCondition(has_label(condition), selects, leads=True, label=labels[0])
+    return IndexedCondition(has_label(condition), selects, leads=False)
 
 
 def has_label(condition: FilterCondition) -> ColumnElement[bool]:
@@ -218,7 +197,7 @@ def _has_value(account_id: int, condition: FilterCondition) -> IndexedCondition:
     leads = _is_single(condition) and name != "send_time"
     # In the order of the index that is to answer it: any other plan would have to sort.
     ids = ids_of(account_id).where(matching).order_by(*(NEWEST if leads else (column,)))
-    return IndexedCondition(matching, [ids], leads)
+    return IndexedCondition(matching, [ids], leads, is_rare=leads and name in ADDRESS_FILTERS)
 
 
 def _created_before(condition: FilterCondition) -> FilterCondition | None:

@@ -15,7 +15,7 @@ from app.audit.values import host_of
 from app.automations.definition import TRIGGERS
 from app.automations.paths import automation_path, run_path
 from app.automations.run_states import IS_LIVE
-from app.db.index_hints import IndexedRows, by_index_or_order
+from app.db.index_hints import IndexedCondition, answered_together
 from app.db.models import (
     Automation,
     AutomationPassedStep,
@@ -231,12 +231,12 @@ def steps_of(session: Session, account_id: int, automation_id: int) -> list[dict
 def page_runs(session: Session, account_id: int, automation_id: int, query: Query, *, sees_contacts: bool) -> Page:
     """A page of the automation's runs, the last to enter first."""
     scope = [AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id]
+    ids, indexed = select(AutomationRun.id.label("id")).where(*scope), []
     if about_live := tuple(filter(_excludes_ended, query.conditions)):
-        matching = and_(IS_LIVE, *compiled.where(Query(conditions=about_live), RUNS_SHAPE.filter_columns))
-        if not query.counts_only:
-            indexed = [IndexedRows(matching, AutomationRun.state)]
-            matching = by_index_or_order(session, AutomationRun.id, and_(*scope), matching, indexed)
-        scope.append(matching)
+        is_matched = and_(IS_LIVE, *compiled.where(Query(conditions=about_live), RUNS_SHAPE.filter_columns))
+        selected = ids.where(is_matched).order_by(AutomationRun.state)
+        indexed.append(IndexedCondition(is_matched, [selected], leads=False))
+    scope += answered_together(session, AutomationRun.id, indexed, counts=query.counts_only)
     return read_page(session, RUNS_SHAPE if sees_contacts else ANONYMOUS_RUNS_SHAPE, query, *scope)
 
 

@@ -90,7 +90,7 @@ def select_page(
         model = MODELS[state]
         columns = (expression.label(name) for name, expression in columns_of(state).items())
         entries_of_state: Select[Any] = select(*columns).where(
-            *_conditions(session, account_id, state, query, with_forgotten)
+            *_conditions(session, account_id, state, query, with_forgotten=with_forgotten)
         )
         part_query = replace(query, offset=0, position=_position_in(state, position))
         part = compiled.page(entries_of_state, part_query, (model.creation_time.expression, model.id.expression))
@@ -104,11 +104,14 @@ def select_page(
     return page.offset(literal(offset, BigInteger())) if offset else page
 
 
-def _conditions(session: Session, account_id: int, state: str, query: Query, with_forgotten: bool) -> list[Any]:
+def _conditions(
+    session: Session, account_id: int, state: str, query: Query, *, with_forgotten: bool = False, counts: bool = False
+) -> list[Any]:
     in_account = is_listed(state, account_id)
     if state not in states_of(query):
         return [in_account[0], false()]
-    return [*(in_account[:1] if with_forgotten else in_account), *matching(session, account_id, state, query)]
+    conditions = matching(session, account_id, state, query, counts=counts)
+    return [*(in_account[:1] if with_forgotten else in_account), *conditions]
 
 
 def _position_in(state: str, position: Position | None) -> Position | None:
@@ -148,7 +151,7 @@ def count_entries(session: Session, account_id: int, query: Query) -> int:
     """How many entries match, without those of forgotten people."""
     with planned_for_values(session):
         counts = [
-            compiled.count(select(MODELS[state].id).where(*_conditions(session, account_id, state, query, False)))
+            compiled.count(select(MODELS[state].id).where(*_conditions(session, account_id, state, query, counts=True)))
             for state in states_of(query) or STATES[:1]
         ]
         return sum(session.execute(select(*(count.scalar_subquery() for count in counts))).one())

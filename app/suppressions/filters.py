@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, String, and_, case, false, func, literal, not_, null, or_
+from sqlalchemy import ColumnElement, String, and_, case, false, func, literal, not_, null, or_, select
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, NormalizedAddress, all_forms
 from app.db.address_forms import PREFIX, find_digests
 from app.db.expressions import has_part, in_json
-from app.db.index_hints import IndexedRows, by_index_or_order
+from app.db.index_hints import IndexedCondition, answered_together
 from app.db.models import BlockedAddress, Unsubscriber
 from app.db.types import BigId
 from app.query import compile as compiled
@@ -84,50 +84,62 @@ def is_listed(state: str, account_id: int) -> tuple[ColumnElement[bool], ...]:
     return model.account_id == account_id, ~model.address.startswith(PREFIX)
 
 
-def matching(session: Session, account_id: int, state: str, query: Query) -> Iterator[ColumnElement[bool]]:
-    """The conditions of the query on the entries with that state, beside those on the state."""
+def matching(
+    session: Session, account_id: int, state: str, query: Query, *, counts: bool = False
+) -> list[ColumnElement[bool]]:
+    """The conditions of the query on the entries with that state, beside those on the state, for a page or to count all
+    entries."""
+    plain: list[ColumnElement[bool]] = []
+    indexed: list[IndexedCondition] = []
     for condition in query.conditions:
-        name = condition.filter.name
-        if name == "reply":
-            yield quoting(condition) if state == BLOCKED else false()
-        elif name in ADDRESS_KINDS:
-            yield _by_address(session, account_id, state, condition)
-        elif name != "state":
-            yield _by_column(session, account_id, state, condition)
+        formed = _formed(session, account_id, state, condition)
+        if isinstance(formed, IndexedCondition):
+            indexed.append(formed)
+        elif formed is not None:
+            plain.append(formed)
+    return [*plain, *answered_together(session, MODELS[state].id, indexed, counts=counts)]
 
 
-def _by_column(session: Session, account_id: int, state: str, condition: FilterCondition) -> ColumnElement[bool]:
-    """One value is found in the order of pages by its index; several are looked up if they are rare."""
-    name, column = condition.filter.name, columns_of(state)[condition.filter.name]
+def _formed(
+    session: Session, account_id: int, state: str, condition: FilterCondition
+) -> IndexedCondition | ColumnElement[bool] | None:
+    name = condition.filter.name
+    if name == "state":
+        return None
+    if name == "reply":
+        return quoting(condition) if state == BLOCKED else false()
+    if name in ADDRESS_KINDS and condition.op != "ne":
+        return _by_address(session, account_id, state, condition)
+    column = columns_of(state)[name]
     matches = and_(*compiled.where(Query(conditions=(condition,)), {name: column}))
-    is_single = len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals | IsNull)
-    if condition.op == "ne" or is_single or name not in INDEXED[state]:
+    if condition.op == "ne" or name not in INDEXED[state]:
         return matches
-    return _by_index_or_order(session, account_id, state, matches, column)
+    is_single = len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals | IsNull)
+    return _indexed(account_id, state, matches, None if is_single else column)
 
 
-def _by_index_or_order(
-    session: Session, account_id: int, state: str, matches: ColumnElement[bool], column: Any
-) -> ColumnElement[bool]:
+def _indexed(account_id: int, state: str, matches: ColumnElement[bool], column: Any) -> IndexedCondition:
+    """By the index of that column; without one, by an index that has the order of pages."""
     model = MODELS[state]
-    return by_index_or_order(session, model.id, model.account_id == account_id, matches, [IndexedRows(matches, column)])
+    order = (column,) if column is not None else (model.creation_time.desc(), model.id.desc())
+    ids = select(model.id.label("id")).where(model.account_id == account_id, matches).order_by(*order)
+    return IndexedCondition(matches, [ids], leads=column is None)
 
 
-def _by_address(session: Session, account_id: int, state: str, condition: FilterCondition) -> ColumnElement[bool]:
+def _by_address(session: Session, account_id: int, state: str, condition: FilterCondition) -> IndexedCondition:
     """By addresses in all forms in which they may be stored: also digests, where forgotten people are listed."""
     kind, model = condition.filter.name, MODELS[state]
-    if condition.op == "ne":
-        return and_(*compiled.where(Query(conditions=(condition,)), columns_of(state)))
     if IsNull() in condition.alternatives:
         (other_kind,) = {*ADDRESS_KINDS} - {kind}
-        return _by_index_or_order(session, account_id, state, model.kind == other_kind, model.address)
+        return _indexed(account_id, state, model.kind == other_kind, model.address)
     addresses = [
         NormalizedAddress("email" if kind == "email" else "mobile", str(alternative.value))
         for alternative in condition.alternatives
         if isinstance(alternative, Equals)
     ]
     stored = [*all_forms(address.key for address in addresses), *find_digests(session, addresses)]
-    return and_(model.kind == kind, in_json(model.address, stored))
+    found_by = _indexed(account_id, state, and_(model.kind == kind, in_json(model.address, stored)), model.address)
+    return replace(found_by, leads=True, is_rare=True) if len(addresses) == 1 else found_by
 
 
 def quoting(condition: FilterCondition) -> ColumnElement[bool]:
