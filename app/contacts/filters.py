@@ -79,7 +79,9 @@ def answered_by_indexes(
     plain: list[ColumnElement[bool]] = []
     indexed: list[IndexedCondition] = []
     others: list[FilterCondition] = []
-    for condition in conditions:
+    # Those that probably fewest contacts meet come first; not every field has an index.
+    rarest = sorted(conditions, key=lambda each: (each.filter.name in fields, each.filter.name not in LOOKED_UP))
+    for condition in rarest:
         formed = _formed(session, contact_list, condition, fields.get(condition.filter.name))
         if formed is None:
             others.append(condition)

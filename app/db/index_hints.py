@@ -122,9 +122,11 @@ def answered_together(
 
 
 def led_by(session: Session, id_column: Any, indexed: IndexedCondition) -> ColumnElement[bool]:
-    """The condition from whose index rows are read: SQLite would read the whole table to count those of several
-    values."""
-    if is_postgresql(session) or indexed.leads or not indexed.id_selects:
+    """The condition from whose index rows are read: of rows that are found in several places, or in another table,
+    SQLite would read the whole table to count them."""
+    columns = [column for id_select in indexed.id_selects for column in id_select.selected_columns.id.base_columns]
+    is_of_table = len(columns) == 1 and columns[0].table is id_column.expression.table
+    if is_postgresql(session) or indexed.leads or is_of_table or not columns:
         return indexed.condition
     ids = union_all(*(id_select.order_by(None) for id_select in indexed.id_selects))
     return cast("ColumnElement[bool]", id_column.in_(ids))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,7 +71,7 @@ def page_sent_contacts(session: Session, account_id: int, message_id: int, query
     indexed = [condition for condition in query.conditions if _has_index(condition)]
     others = tuple(condition for condition in query.conditions if condition not in indexed)
     with planned_for_values(session):
-        conditions = [_indexed(scope, condition) for condition in indexed]
+        conditions = [_indexed(sent, condition) for condition in indexed]
         formed = answered_together(session, Recipient.id, conditions, counts=query.counts_only)
         return read_page(session, SENT_CONTACTS, replace(query, conditions=others), *scope, *formed)
 
@@ -83,8 +82,9 @@ def _has_index(condition: FilterCondition) -> bool:
     return is_of_values and condition.filter.name != "send_time"
 
 
-def _indexed(scope: Sequence[ColumnElement[bool]], condition: FilterCondition) -> IndexedCondition:
-    """In the form that its index needs (docs/querying.md#what-an-index-answers)."""
+def _indexed(sent: ColumnElement[bool], condition: FilterCondition) -> IndexedCondition:
+    """In the form that its index needs (docs/querying.md#what-an-index-answers), which has no account: the message is
+    that of one, as the page looks for."""
     name = condition.filter.name
     column: Any = SENT_CONTACTS.filter_columns[name]
     matching = and_(*compiled.where(Query(conditions=(condition,)), {name: column}))
@@ -93,5 +93,5 @@ def _indexed(scope: Sequence[ColumnElement[bool]], condition: FilterCondition) -
     is_single = len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
     leads = is_single and name not in OPEN_TIMES
     order = Recipient.sent_time.desc() if leads else column
-    ids = select(Recipient.id.label("id")).where(*scope, matching).order_by(order)
+    ids = select(Recipient.id.label("id")).where(sent, matching).order_by(order)
     return IndexedCondition(matching, [ids], leads, is_rare=leads and name == "contact_id")

@@ -15,7 +15,7 @@ from app.audit.values import host_of
 from app.automations.definition import TRIGGERS
 from app.automations.paths import automation_path, run_path
 from app.automations.run_states import IS_LIVE
-from app.db.index_hints import IndexedCondition, answered_together
+from app.db.index_hints import IndexedCondition, answered_together, planned_for_values
 from app.db.models import (
     Automation,
     AutomationPassedStep,
@@ -236,8 +236,9 @@ def page_runs(session: Session, account_id: int, automation_id: int, query: Quer
         is_matched = and_(IS_LIVE, *compiled.where(Query(conditions=about_live), RUNS_SHAPE.filter_columns))
         selected = ids.where(is_matched).order_by(AutomationRun.state)
         indexed.append(IndexedCondition(is_matched, [selected], leads=False))
-    scope += answered_together(session, AutomationRun.id, indexed, counts=query.counts_only)
-    return read_page(session, RUNS_SHAPE if sees_contacts else ANONYMOUS_RUNS_SHAPE, query, *scope)
+    with planned_for_values(session):
+        scope += answered_together(session, AutomationRun.id, indexed, counts=query.counts_only)
+        return read_page(session, RUNS_SHAPE if sees_contacts else ANONYMOUS_RUNS_SHAPE, query, *scope)
 
 
 def _excludes_ended(condition: FilterCondition) -> bool:

@@ -139,7 +139,7 @@ def _by_address(session: Session, account_id: int, state: str, condition: Filter
     ]
     stored = [*all_forms(address.key for address in addresses), *find_digests(session, addresses)]
     found_by = _indexed(account_id, state, and_(model.kind == kind, in_json(model.address, stored)), model.address)
-    return replace(found_by, leads=True, is_rare=True) if len(addresses) == 1 else found_by
+    return replace(found_by, leads=True, is_rare=True)
 
 
 def quoting(condition: FilterCondition) -> ColumnElement[bool]:
