@@ -27,7 +27,7 @@ pytestmark = pytest.mark.both("each has forms of its own for the planner")
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 NUMBER = 40
-PAIRS = 60
+PAIRS = 40
 """Of each collection, chosen by chance."""
 
 
