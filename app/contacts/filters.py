@@ -20,7 +20,15 @@ from app.db.json_fields import json_date, json_number
 from app.db.models import BlockedAddress, Contact
 from app.lists.fields import RANGES, FieldSpec, ListSpec
 from app.query import compile as compiled
-from app.query.conditions import Alternative, Equals, FilterCondition, IsNull, Query, is_any_value
+from app.query.conditions import (
+    Alternative,
+    Equals,
+    FilterCondition,
+    Query,
+    is_any_value,
+    is_of_one_value,
+    is_of_values,
+)
 from app.query.times import on_stored_text
 
 MAX_EXACT_INTEGER = 2**53
@@ -100,7 +108,7 @@ def _formed(
         return _switch(session, contact_list, condition)
     if field is None and name == "double_opt_in_time" and is_any_value(condition):
         return _found_by(contact_list, _where(condition, Contact.double_opt_in_time), Contact.double_opt_in_time)
-    if condition.op == "ne" or IsNull() in condition.alternatives:
+    if not is_of_values(condition):
         return None
     if field is not None:
         contained = _contained(session, field, condition)
@@ -161,8 +169,7 @@ def _looked_up(contact_list: ListSpec, condition: FilterCondition) -> IndexedCon
     if not are_values and column is Contact.id:
         return None
     found_by = _found_by(contact_list, _where(condition, column), column)
-    is_single = are_values and len(condition.alternatives) == 1
-    return replace(found_by, leads=True, is_rare=True) if is_single else found_by
+    return replace(found_by, leads=True, is_rare=True) if is_of_one_value(condition) else found_by
 
 
 def _modified(contact_list: ListSpec, condition: FilterCondition) -> IndexedCondition:

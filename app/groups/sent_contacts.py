@@ -14,7 +14,7 @@ from app.db.models import Recipient
 from app.db.public_ids import public_id
 from app.lists.paths import contact_path, list_path
 from app.query import compile as compiled
-from app.query.conditions import Equals, FilterCondition, IsNull, Query
+from app.query.conditions import FilterCondition, Query, is_of_one_value, is_of_values
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_page
 
@@ -78,8 +78,7 @@ def page_sent_contacts(session: Session, account_id: int, message_id: int, query
 
 def _has_index(condition: FilterCondition) -> bool:
     """Whether the condition has an index of its own, beside that of the order."""
-    is_of_values = condition.op != "ne" and IsNull() not in condition.alternatives
-    return is_of_values and condition.filter.name != "send_time"
+    return is_of_values(condition) and condition.filter.name != "send_time"
 
 
 def _indexed(sent: ColumnElement[bool], condition: FilterCondition) -> IndexedCondition:
@@ -90,8 +89,7 @@ def _indexed(sent: ColumnElement[bool], condition: FilterCondition) -> IndexedCo
     matching = and_(*compiled.where(Query(conditions=(condition,)), {name: column}))
     if name in OPEN_TIMES:
         column, matching = Recipient.first_open_time, and_(Recipient.first_open_time.is_not(None), matching)
-    is_single = len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
-    leads = is_single and name not in OPEN_TIMES
+    leads = is_of_one_value(condition) and name not in OPEN_TIMES
     order = Recipient.sent_time.desc() if leads else column
     ids = select(Recipient.id.label("id")).where(sent, matching).order_by(order)
     return IndexedCondition(matching, [ids], leads, is_rare=leads and name == "contact_id")

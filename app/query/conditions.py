@@ -67,6 +67,16 @@ class FilterCondition:
     alternatives: tuple[Alternative, ...]
 
 
+def is_of_values(condition: FilterCondition) -> bool:
+    """Whether only rows match that have a value, one of some or one in a range."""
+    return condition.op != "ne" and IsNull() not in condition.alternatives
+
+
+def is_of_one_value(condition: FilterCondition) -> bool:
+    """Whether only rows with one value match."""
+    return condition.op != "ne" and len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
+
+
 def is_any_value(condition: FilterCondition) -> bool:
     """Whether all rows with a value match, whatever it is."""
     return condition.op == "ne" and condition.alternatives == (IsNull(),)

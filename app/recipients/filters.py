@@ -18,7 +18,17 @@ from app.addresses import AccountAddress, address_forms
 from app.db.index_hints import IndexedCondition, choose_index, led_by
 from app.db.models import QueueEntry, Recipient, RecipientLabel
 from app.query import compile as compiled
-from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query, is_any_value
+from app.query.conditions import (
+    Alternative,
+    Before,
+    Between,
+    Equals,
+    FilterCondition,
+    Query,
+    is_any_value,
+    is_of_one_value,
+    is_of_values,
+)
 from app.query.fields import Filter, FilterType
 from app.query.times import LAST_INSTANT
 from app.query.times import beyond as bounded
@@ -148,13 +158,7 @@ def _indexed(
 
 def _has_index(condition: FilterCondition, name: str) -> bool:
     """Whether the index of that filter answers the condition."""
-    is_of_values = condition.op != "ne" and IsNull() not in condition.alternatives
-    return condition.filter.name == name and (is_of_values or is_any_value(condition))
-
-
-def _is_single(condition: FilterCondition) -> bool:
-    """Whether the condition is met by one value."""
-    return condition.op != "ne" and len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
+    return condition.filter.name == name and (is_of_values(condition) or is_any_value(condition))
 
 
 def _joined(account_id: int, label: str) -> Iterator[ColumnElement[bool]]:
@@ -194,7 +198,7 @@ def _has_value(account_id: int, condition: FilterCondition) -> IndexedCondition:
     name = condition.filter.name
     column, index_condition = INDEXED_COLUMNS[name]
     matching = and_(index_condition, *compiled.where(Query(conditions=(condition,)), {name: column}))
-    leads = _is_single(condition) and name != "send_time"
+    leads = is_of_one_value(condition) and name != "send_time"
     # In the order of the index that is to answer it: any other plan would have to sort.
     ids = ids_of(account_id).where(matching).order_by(*(NEWEST if leads else (column,)))
     return IndexedCondition(matching, [ids], leads, is_rare=leads and name in ADDRESS_FILTERS)

@@ -30,7 +30,7 @@ from app.db.public_ids import public_id
 from app.ids import existing, shown_id
 from app.lists.paths import contact_path, list_path
 from app.query import compile as compiled
-from app.query.conditions import Equals, FilterCondition, IsNull, Query
+from app.query.conditions import Equals, FilterCondition, Query, is_of_values
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
@@ -231,11 +231,11 @@ def steps_of(session: Session, account_id: int, automation_id: int) -> list[dict
 def page_runs(session: Session, account_id: int, automation_id: int, query: Query, *, sees_contacts: bool) -> Page:
     """A page of the automation's runs, the last to enter first."""
     scope = [AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id]
-    ids, indexed = select(AutomationRun.id.label("id")).where(*scope), []
+    indexed = []
     if about_live := tuple(filter(_excludes_ended, query.conditions)):
         is_matched = and_(IS_LIVE, *compiled.where(Query(conditions=about_live), RUNS_SHAPE.filter_columns))
-        selected = ids.where(is_matched).order_by(AutomationRun.state)
-        indexed.append(IndexedCondition(is_matched, [selected], leads=False))
+        ids = select(AutomationRun.id.label("id")).where(*scope, is_matched).order_by(AutomationRun.state)
+        indexed.append(IndexedCondition(is_matched, [ids], leads=False))
     with planned_for_values(session):
         scope += answered_together(session, AutomationRun.id, indexed, counts=query.counts_only)
         return read_page(session, RUNS_SHAPE if sees_contacts else ANONYMOUS_RUNS_SHAPE, query, *scope)
@@ -246,7 +246,7 @@ def _excludes_ended(condition: FilterCondition) -> bool:
     live runs answers."""
     if condition.filter.name == "state":
         return (Equals("ended") in condition.alternatives) is (condition.op == "ne")
-    return condition.filter.name == "step" and condition.op != "ne" and IsNull() not in condition.alternatives
+    return condition.filter.name == "step" and is_of_values(condition)
 
 
 PROPERTIES_WITH_STEPS = {
