@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from sqlalchemy import delete, exists, select, text
+from sqlalchemy import delete, exists, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -89,17 +89,22 @@ def id_ranges(session: Session) -> list[IdRange]:
 
 def _partitions(session: Session) -> Iterator[IdRange]:
     for number, bounds, rows, size in session.execute(text(PARTITIONS)):
+        if bounds is None:  # dropped by another transaction since the statement began
+            continue
         match = BOUNDS.fullmatch(bounds)
         if match is None:
             raise ValueError(f"a range has unknown bounds: {bounds}")
-        yield IdRange(number, int(match[1] or 0), int(match[2]), _estimate(session, number, rows), size)
+        first, end = int(match[1] or 0), int(match[2])
+        yield IdRange(number, first, end, _estimate(session, first, end, rows), size)
 
 
-def _estimate(session: Session, number: int, counted_rows: float) -> int:
-    """PostgreSQL knows the number of rows of a table that it has ever analysed; another one is small."""
-    if counted_rows >= 0:
-        return int(counted_rows)
-    return int(session.execute(text(f"SELECT count(*) FROM recipients_r{number}")).scalar_one())  # noqa: S608 - a number
+def _estimate(session: Session, first: int, end: int, analysed_rows: float) -> int:
+    """PostgreSQL knows the number of rows of a table that it has ever analysed. Another table is small, and is counted
+    through `recipients`, because another transaction may drop it."""
+    if analysed_rows >= 0:
+        return int(analysed_rows)
+    rows = select(func.count()).where(Recipient.id >= first, Recipient.id < end)
+    return session.execute(rows).scalar_one()
 
 
 def _months_on_sqlite(session: Session) -> Iterator[IdRange]:

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import ExceptionContext, delete, event, func, select, text
+from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db import history_ranges
@@ -315,6 +316,19 @@ def test_a_claim_does_not_wait_behind_a_drop_that_waits_for_a_reader(on_postgres
     event.remove(services.database.engine, "handle_error", note_attempt)
     assert dropped.is_set()
     assert months(on_postgresql) == ["2026-02", this_month()]
+
+
+def test_a_range_that_is_dropped_while_the_ranges_are_read_is_left_out(on_postgresql: Alone) -> None:
+    """The transaction still sees its row, but PostgreSQL no longer knows its bounds."""
+    add_months(on_postgresql)
+    database = on_postgresql.services.database
+    with Session(database.engine.execution_options(isolation_level="REPEATABLE READ")) as earlier:
+        earlier.execute(text("SELECT"))
+        dropped = drop_month(on_postgresql.services, "2026-01").ids
+        with database.read() as session:
+            later_ranges = history_ranges.id_ranges(session)
+        assert dropped.number not in [id_range.number for id_range in later_ranges]
+        assert history_ranges.id_ranges(earlier) == later_ranges
 
 
 def test_claims_are_the_same_before_and_after_a_drop(parts: Alone) -> None:
