@@ -27,8 +27,8 @@ MIN_PART = 5
 
 _BETWEEN_PIECES = re.compile(r"[\s<>\"'`]+")
 _BRACKETS = re.compile(r"[()\[\]]+")
-_NO_SECRET = re.compile(r"[^\W\d_]+|https?://[^/?#]+/?")
-"""A word, such as the text of a link, or the address of a website."""
+_LINK_TEXT = re.compile(r"(?<![^\W\d_])\[?[^\W\d_]+\](?=\()")
+"""The last word of a link's text in Markdown, which is no secret."""
 _PUNCTUATION = ".,;:!?)]"
 """Characters that are left out at the end of a URL in a text (app/tracking/links.py)."""
 
@@ -105,10 +105,10 @@ class SecretValues:
     @cached_property
     def _pieces(self) -> tuple[str, ...] | None:
         """The parts of the values between white space and quotes, where URLs and lines may end, and longer ones between
-        brackets that are more than words; the longest first, None if there are too many. A value that is HTML counts as
-        it is written and as it is read."""
+        brackets; the longest first, None if there are too many. A value that is HTML counts as it is written and as it
+        is read."""
         forms = {form for value in self.values.values() for form in (value, decode(value))}
         pieces = {piece.strip("([" + _PUNCTUATION) for form in forms for piece in _BETWEEN_PIECES.split(form)} - {""}
-        parts = {part.strip(_PUNCTUATION) for piece in pieces for part in _BRACKETS.split(piece)}
-        pieces |= {part for part in parts if len(part) >= MIN_PART and not _NO_SECRET.fullmatch(part)}
+        parts = {part.strip(_PUNCTUATION) for piece in pieces for part in _BRACKETS.split(_LINK_TEXT.sub("(", piece))}
+        pieces |= {part for part in parts if len(part) >= MIN_PART}
         return tuple(sorted(pieces, key=len, reverse=True)) if len(pieces) <= MAX_PIECES else None

@@ -32,7 +32,8 @@ LINK = "https://acme.example/reset?token=9f2c"
         ("[Reset](https://acme.example?t=qwerty)", "https://acme.example?t=qwerty", True),
         ("[Reset](acmeapp://qwerty)", "acmeapp://qwerty", True),
         (f"[account]({LINK})", "https://acme.example/account/help", False),
-        ("https://acme.example/(9f2c)", "https://acme.example/shop", False),
+        ("[Reset](https://u9f2c:pass@acme.example/)", "https://u9f2c:pass@acme.example/", True),
+        ("[Reset](https://9f2c3d.acme.example)", "https://9f2c3d.acme.example", True),
         ("", "https://acme.example/", False),
         (" ".join(f"word{number}" for number in range(MAX_PIECES + 1)), "https://other.example/", True),
     ],
@@ -50,6 +51,8 @@ def test_a_link_is_not_tracked_if_a_part_of_a_value_is_in_it(value: str, url: st
         ("(4711)", "550 no code 4711", "550 no code ••••"),
         (f"[Reset]({LINK})", f"554 blocked: {LINK}", "554 blocked: ••••"),
         (f"[Reset]({LINK})", "421 4.4.2 Connection Reset by peer", "421 4.4.2 Connection Reset by peer"),
+        ("[my account](https://acme.example)", "421 no account here", "421 no account here"),
+        ("x(correcthorse)", "550 correcthorse is no such account", "550 •••• is no such account"),
         ("a/b(c)d", "554 blocked: https://acme.example/r?t=a/b%28c%29d", "••••"),
         ("a/b", "554 blocked: https://acme.example/r?t=a%2fb", "••••"),
         (
