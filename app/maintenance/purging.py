@@ -83,7 +83,8 @@ def purge_all(services: Services) -> None:
 
 def drop_old_ranges(services: Services) -> None:
     """Drops the ranges of the history of which all accounts' recipients are past their retention."""
-    with services.database.read() as session:
-        most = longest(periods(session, services.settings, Stage.RECIPIENTS)) if has_ranges(session) else None
-    if most is not None:
-        history.drop_before(services, now() - most)
+    with measured_sweep("dropping"):
+        with services.database.read() as session:
+            most = longest(periods(session, services.settings, Stage.RECIPIENTS)) if has_ranges(session) else None
+        if most is not None:
+            history.drop_before(services, now() - most)

@@ -31,6 +31,7 @@ from app.db.models import (
     table_of,
 )
 from app.db.remains import compact, file_size, mark_remains
+from app.infrastructure.metrics import SWEEPS
 from app.maintenance import history, purging
 from app.maintenance.figures import read_figures
 from app.maintenance.purging import Purger, drop_old_ranges, purge_all
@@ -563,6 +564,14 @@ def test_cleaning_that_fails_keeps_nothing_from_being_purged(kept: SentMessages,
             clean()
         assert maintenance.purger().wait(PATIENCE)
     assert not kept.has_content(recipient_id)
+
+
+@pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
+def test_a_failure_to_drop_old_ranges_is_counted(kept: SentMessages) -> None:
+    before = SWEEPS.labels("dropping", "failed").value
+    with locked(kept.services, "recipients", "ACCESS EXCLUSIVE"), limit_waits(0.5), pytest.raises(OperationalError):
+        drop_old_ranges(kept.services)
+    assert SWEEPS.labels("dropping", "failed").value - before == 1
 
 
 def test_the_default_is_seven_days_of_content_and_four_hundred_of_recipients(kept: SentMessages) -> None:
