@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select
 
-from app.clock import now, timestamp
+from app.clock import timestamp
 from app.db.models import AuditEntry, SendPause
 from app.distribution import COMMAND_LINE
 from app.sends.pauses import pause as pausing
@@ -155,8 +155,10 @@ def test_explaining_names_the_pause_and_the_command_that_goes_on(rows: Rows, cli
 
 def test_status_counts_and_names_what_is_paused(rows: Rows, cli: Cli, bare: Cli) -> None:
     before = bare.json("status")["paused"]
-    day = timestamp(now())[:10]
     cli.json("sends", "pause", "--reason", "wrong prices")
+    with rows.services.database.read() as session:
+        since = session.scalars(select(SendPause.creation_time).where(SendPause.account_id == rows.account_id)).one()
+    day = timestamp(since)[:10]
     paused(rows, "ann@example.com")
     result = bare.run("status")
     assert f"- paused: the account {cli.account}, since {day}" in result.stdout
