@@ -262,12 +262,12 @@ format: setup-dev ## format the code
 .PHONY: docs
 docs: setup ## write the pages that are generated from the code
 	@for page in settings seed; do \
-		$(PYTHON) -m app.generated_docs.$$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
+		$(PYTHON) -m tools.generated_docs.$$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
 	@for page in errors body-errors send-errors; do \
-		$(PYTHON) -m app.generated_docs.errors $$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
+		$(PYTHON) -m tools.generated_docs.errors $$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
 	@$(PYTHON) -m tools.attribute_pages
-	@$(PYTHON) -m app.generated_docs.commands docs/commands
-	@$(PYTHON) -m app.generated_docs.environment > deploy/environment.example.new
+	@$(PYTHON) -m tools.generated_docs.commands docs/commands
+	@$(PYTHON) -m tools.generated_docs.environment > deploy/environment.example.new
 	@mv deploy/environment.example.new deploy/environment.example
 
 .PHONY: site

@@ -3,7 +3,7 @@
 One definition says which attributes a noun has, how each is read, shown and given, and which use cases change it. From
 it come the commands (`app.cli.resource`), the table, the file and the form of the console
 (`blueprints.console.resource`), the entries of a seed file (`app.seed.resource`) and their documentation
-(`app.generated_docs.seed`). Pure.
+(`tools.generated_docs.seed`). Pure.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from app.generated_docs.commands import PAGES, pages
 from app.tms import tms
 from tests.support.commands import commands_of
+from tools.generated_docs.commands import PAGES, pages
 
 FOLDER = Path(__file__).parents[2] / "docs" / "commands"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.errors import CATALOGUE
-from app.generated_docs.errors import PAGES, page
 from tests.support.cases import each
+from tools.generated_docs.errors import PAGES, page
 
 ROOT = Path(__file__).parents[2]
 

@@ -163,7 +163,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "": (),
     "tms": ("", "cli", "infrastructure"),
-    "generated_docs": ("cli", "resources", "seed", "tms"),
 }
 """The architecture of `app`, from the bottom up: room -> the rooms that it imports, all of which stand above it in this
 table, so that there are no cycles. `application` has `create_app`, which wires the others."""

@@ -11,12 +11,12 @@ from sqlalchemy import inspect
 
 from app.accounts import attributes as accounts
 from app.cli import DEFINED_NOUNS, group_of
-from app.generated_docs.seed import PAGE, page
 from app.lists import attributes as lists
 from app.plain_data import Record
 from app.resources.definition import Attribute, Reference, ResourceDefinition, given_attributes
 from app.seed.nouns import ACCOUNT, LIST, RESOURCES, SENDER_ATTRIBUTES
 from tests.support.cases import each
+from tools.generated_docs.seed import PAGE, page
 
 ROOT = Path(__file__).parents[2]
 DEFINITIONS: list[ResourceDefinition] = [

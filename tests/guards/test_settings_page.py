@@ -6,9 +6,9 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from app.generated_docs.environment import EXAMPLES, example
-from app.generated_docs.settings import page
 from app.settings import Settings, from_environment, variable_of
+from tools.generated_docs.environment import EXAMPLES, example
+from tools.generated_docs.settings import page
 
 ROOT = Path(__file__).parents[2]
 

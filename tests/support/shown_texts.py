@@ -18,8 +18,8 @@ from app.tms import tms
 from tests.support.description import describe
 from tests.support.sources import ROOT, Source, sources
 
-PAGE_MODULES = ("app.distribution", "app.generated_docs")
-"""Modules whose texts are those of the pages of docs/, or that decide how commands are spelled."""
+COMMAND_MODULE = "app.distribution"
+"""The module that decides how commands are spelled."""
 PAGE_TEXTS = ("_setting", "_secret", "_retention", "about")
 """What declares a setting or an attribute, with its meaning on a page."""
 PREFIXES = ("COMMAND_LINE", "COMMANDS", "TMS")
@@ -29,7 +29,7 @@ PREFIXES = ("COMMAND_LINE", "COMMANDS", "TMS")
 def shown_texts() -> Iterator[tuple[str, str]]:
     """The place and the words of each."""
     for source in sources():
-        if not source.name.startswith(PAGE_MODULES):
+        if not source.name.startswith(COMMAND_MODULE):
             yield from ((source.name, text) for text in strings(source))
     for path in sorted((ROOT / "app" / "templates").rglob("*.html")):
         yield str(path.relative_to(ROOT)), path.read_text("utf-8").replace("{{ command_line }}", "tms")

@@ -1,4 +1,4 @@
-"""Writes docs/commands from the commands themselves: `python -m app.generated_docs.commands FOLDER`, called by
+"""Writes docs/commands from the commands themselves: `python -m tools.generated_docs.commands FOLDER`, called by
 `make docs`."""
 
 from __future__ import annotations

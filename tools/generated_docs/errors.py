@@ -1,4 +1,4 @@
-"""Writes the tables of the pages on errors from the catalogue: `python -m app.generated_docs.errors PAGE`, called by
+"""Writes the tables of the pages on errors from the catalogue: `python -m tools.generated_docs.errors PAGE`, called by
 `make docs`."""
 
 from __future__ import annotations

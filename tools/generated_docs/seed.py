@@ -1,4 +1,4 @@
-"""Writes the tables of docs/seed.md from the resource definitions: `python -m app.generated_docs.seed`, called by
+"""Writes the tables of docs/seed.md from the resource definitions: `python -m tools.generated_docs.seed`, called by
 `make docs`."""
 
 from __future__ import annotations

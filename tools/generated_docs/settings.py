@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings: `python -m app.generated_docs.settings`, called by `make docs`."""
+"""Writes docs/settings.md from the settings: `python -m tools.generated_docs.settings`, called by `make docs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes deploy/environment.example from the settings: `python -m app.generated_docs.environment`, called by
+"""Writes deploy/environment.example from the settings: `python -m tools.generated_docs.environment`, called by
 `make docs`."""
 
 from __future__ import annotations
