@@ -13,7 +13,7 @@ from tests.support.sources import ROOT
 ROW = re.compile(r"^\| `(\w+)` \| .+ \| (.+) \| (.+) \|$", re.MULTILINE)
 AT_DISPATCH = (WaitReason.NO_TRANSPORT, WaitReason.TRANSPORT)
 """Found when a message is given to its transport."""
-ATTEMPT = {True: "is not counted", False: "is a deferral"}
+COUNTED = {True: "no", False: "yes"}
 
 
 def test_every_reason_has_its_row() -> None:
@@ -36,7 +36,7 @@ def test_a_reason_that_ends_an_attempt_has_a_text_and_a_code() -> None:
 def test_the_page_shows_the_table() -> None:
     page = (ROOT / "docs" / "waiting.md").read_text("utf-8")
     section, _, _ = page.partition("\n## ")
-    rows_of_table = [(reason.value, how.waits, ATTEMPT[how.text is None]) for reason, how in POSTPONEMENTS.items()]
+    rows_of_table = [(reason.value, how.waits, COUNTED[how.text is None]) for reason, how in POSTPONEMENTS.items()]
     assert ROW.findall(section) == rows_of_table
 
 
