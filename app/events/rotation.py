@@ -19,7 +19,6 @@ from app.db.commit_order import MAX_ID, delete_piece, end_of_piece, last_event_i
 from app.db.database import Transaction
 from app.db.models import Event, EventRotation, Webhook
 from app.events.batch_contents import oldest_waiting
-from app.infrastructure import liveness
 from app.services import Services
 
 MAX_LAG = timedelta(days=6)
@@ -34,7 +33,6 @@ def rotate_events(services: Services) -> None:
     if period is None:
         return
     while not services.stopping.is_set():
-        liveness.report()
         with services.database.write() as transaction:
             if not _delete_piece(transaction, period):
                 return

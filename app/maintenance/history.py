@@ -20,7 +20,6 @@ from app.db.expressions import in_json
 from app.db.history_ranges import IdRange, RangeInUse, TableInUse
 from app.db.models import Recipient, RecipientLabel, Send
 from app.errors import ServiceError
-from app.infrastructure import liveness
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -148,7 +147,6 @@ def _delete_before(services: Services, key: Any, history_key: Any) -> int:
     chunk = select(key).where(key < oldest).order_by(key).limit(CHUNK)
     total, deleted = 0, CHUNK
     while deleted == CHUNK and not services.stopping.is_set():
-        liveness.report()
         with services.database.write() as transaction:
             ids = list(transaction.scalars(chunk))
             if ids:

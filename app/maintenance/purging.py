@@ -1,9 +1,8 @@
-"""Purging as work of a process: all stages, in a thread of their own (docs/retention.md). Another one, which does not
-wait for the end of a long purge, drops old ranges of the history, and then samples the tables for what forgetting has
-left in the files of the database (app/db/remains.py): each locks the tables that the other uses.
+"""The maintenance as work of a process, in threads, which do not wait for each other: purging, all stages
+(docs/retention.md); cleaning, with what locks the tables that it uses; and recording what a person has written.
 
 A worker runs its jobs one after the other, and webhooks must not wait until millions of recipients are purged, or
-sampled for statistics.
+sampled for statistics. None of this shows a sign of life, which is for the main thread.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from app.clock import now
 from app.db.history_ranges import has_ranges
 from app.db.outage import log_failure
 from app.db.remains import RemainsCleaner
-from app.maintenance import history
+from app.inbound import smpp
+from app.maintenance import history, sweeps
 from app.maintenance.sweeps import measured_sweep
 from app.retention.periods import Stage, longest, periods, purged_by_sends
 from app.retention.slices import purge
@@ -33,18 +33,19 @@ logger = logging.getLogger(__name__)
 
 
 class Purger:
-    """The purging of one process, and its cleaning of the files of the database."""
+    """The maintenance of one process."""
 
     def __init__(self, services: Services) -> None:
         cleaner = RemainsCleaner(services.database)
         self._works: dict[str, Sequence[Callable[[], object]]] = {
+            "recording incomplete replies": [partial(smpp.flush_overdue, services)],
             "purging": [partial(purge_all, services)],
-            "cleaning the files of the database": [partial(drop_old_ranges, services), cleaner.clean],
+            "cleaning": [partial(sweeps.clean, services), partial(drop_old_ranges, services), cleaner.clean],
         }
         self._threads: dict[str, threading.Thread] = {}
 
     def start(self) -> None:
-        """Purges what is overdue and cleans what is left in files, each unless it is being done already."""
+        """Begins all of it, but for what is being done already."""
         for name, works in self._works.items():
             if name not in self._threads or not self._threads[name].is_alive():
                 thread = threading.Thread(target=_attempt, args=(name, works), name=name, daemon=True)

@@ -28,7 +28,6 @@ from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import BlockedAddress, Contact, SoftBounces, Unsubscriber, table_of
 from app.db.models.contacts import OTHER_IDENTIFIER
-from app.infrastructure import liveness
 from app.sends.outcomes.bounce_blocking import add_soft_bounces
 from app.services import Services
 
@@ -63,7 +62,6 @@ def compare_stored_addresses(services: Services) -> int:
 def _bring(services: Services, part: Part) -> int:
     total = 0
     for account_id, ids in _slices(services, part):
-        liveness.report()
         try:
             with services.database.write() as transaction:
                 part.write(transaction, account_id, ids)

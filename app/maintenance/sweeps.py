@@ -63,9 +63,7 @@ from app.db.models import (
 )
 from app.db.queue import RUN_QUEUE, SEND_QUEUE
 from app.events.rotation import rotate_events
-from app.inbound import smpp
 from app.inbound.hooks.mailgun import TOKEN_LIFETIME
-from app.infrastructure import liveness
 from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
 from app.maintenance.stored_addresses import compare_stored_addresses
@@ -167,7 +165,6 @@ def _owners(session: Session, aged: AgingRows) -> Iterator[Owner]:
 def _delete(services: Services, aged: AgingRows, is_owner: ColumnElement[bool] | None, limit: datetime) -> int:
     total = 0
     while not services.stopping.is_set():
-        liveness.report()
         with services.database.read() as session:
             ids = _oldest(session, aged, is_owner, limit)
         if not ids:
@@ -275,12 +272,12 @@ class RunSweep:
 
 
 def clean(services: Services) -> None:
-    """Prepares the ranges of the history; brings addresses into the form in which they are compared; reports long
-    replies with missing parts; deletes sends that are older than all recipients, idempotency records, webhook attempts,
-    trigger firings, captured messages, records of processed reports, of imports and of bulk actions, tokens of relays,
-    reports about domains, retired DKIM keys, counts by hour, ended runs and audit entries past their retention, ended
-    sessions of the console, captured messages beyond their maximum, expired back-offs, refusals of relays, and queue
-    entries whose recipient was deleted by hand; rotates the tables of events."""
+    """Prepares the ranges of the history; brings addresses into the form in which they are compared; deletes sends that
+    are older than all recipients, idempotency records, webhook attempts, trigger firings, captured messages, records of
+    processed reports, of imports and of bulk actions, tokens of relays, reports about domains, retired DKIM keys,
+    counts by hour, ended runs and audit entries past their retention, ended sessions of the console, captured messages
+    beyond their maximum, expired back-offs, refusals of relays, and queue entries whose recipient was deleted by hand;
+    rotates the tables of events."""
     with measured_sweep("cleaning"):
         _clean(services)
 
@@ -288,7 +285,6 @@ def clean(services: Services) -> None:
 def _clean(services: Services) -> None:
     history.prepare(services.database)
     compare_stored_addresses(services)
-    smpp.flush_overdue(services)
     settings = services.settings
     logs = settings.retain_logs
     _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, settings.retain_idempotency)
@@ -367,7 +363,6 @@ def _delete_in_chunks(
     statement = delete(model).where(tuple_(*key).in_(oldest))
     total, deleted = 0, CHUNK
     while deleted >= CHUNK and not services.stopping.is_set():
-        liveness.report()
         with services.database.write() as transaction:
             result: CursorResult[Any] = transaction.connection().execute(statement)
             deleted = result.rowcount

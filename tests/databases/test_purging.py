@@ -26,11 +26,13 @@ from app.db.models import (
     Recipient,
     RecipientStep,
     Remains,
+    ReplyPart,
     Send,
     SendLink,
     table_of,
 )
 from app.db.remains import compact, file_size, mark_remains
+from app.inbound.smpp import REASSEMBLY_TIMEOUT
 from app.infrastructure.metrics import SWEEPS
 from app.maintenance import history, purging
 from app.maintenance.figures import read_figures
@@ -494,6 +496,14 @@ IS_SAMPLING = text(
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
     "AND query LIKE 'ANALYZE%'"
 )
+IS_CLEANING = text(
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
+    "AND query LIKE 'DELETE FROM hook_tokens%'"
+)
+CANCEL_CLEANING = text(
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND wait_event_type = 'Lock' AND query LIKE 'DELETE FROM hook_tokens%'"
+)
 CANCEL_ANALYZE = text(
     "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
     "WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ANALYZE%'"
@@ -525,8 +535,12 @@ def test_purging_keeps_no_files_from_being_cleaned(kept: SentMessages, clean: Ca
         wait_until(lambda: kept.scalars(IS_BEGINNING) == [1], "purging has begun")
         with kept.services.database.write() as transaction:
             mark_remains(transaction)
-        clean()
-        wait_until(lambda: not kept.scalars(select(Remains.id)), "the files are clean")
+
+        def is_clean() -> bool:
+            clean()  # does nothing as long as the first cleaning has not ended
+            return not kept.scalars(select(Remains.id))
+
+        wait_until(is_clean, "the files are clean")
     assert maintenance.purger().wait(PATIENCE)
     assert not kept.has_content(recipient_id)
 
@@ -557,13 +571,35 @@ def test_no_range_is_dropped_while_the_tables_are_sampled(
 
 
 @pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
-def test_cleaning_that_fails_keeps_nothing_from_being_purged(kept: SentMessages, clean: Callable[[], None]) -> None:
+def test_cleaning_that_waits_keeps_nothing_from_being_done(kept: SentMessages, clean: Callable[[], None]) -> None:
+    """The worker goes on with its webhooks, content is purged, and replies are recorded, of which some say STOP. There
+    is one cleaning at a time."""
     (recipient_id,) = kept.add("delivered")
-    with locked(kept.services, "hook_tokens", "ACCESS EXCLUSIVE"), limit_waits(0.5):
-        with pytest.raises(OperationalError):
-            clean()
+    part = {"mobile": "61411111111", "reference": 7, "total": 2, "position": 1, "coding": 0, "body": b"STOP"}
+    kept.rows.add(ReplyPart, number="61400000000", time=now() - REASSEMBLY_TIMEOUT, recorded=False, **part)
+    with locked(kept.services, "hook_tokens", "ACCESS EXCLUSIVE"):
+        clean()
+        wait_until(lambda: kept.scalars(IS_CLEANING) == [1], "cleaning waits")
+        clean()
+        wait_until(lambda: not kept.has_content(recipient_id), "content is purged")
+        wait_until(lambda: not kept.scalars(select(ReplyPart.id)), "the reply is recorded")
+        assert kept.scalars(IS_CLEANING) == [1]
+    assert maintenance.purger().wait(PATIENCE)
+
+
+@pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)
+def test_cleaning_that_fails_is_logged_and_keeps_no_range_from_being_dropped(
+    kept: SentMessages, clean: Callable[[], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dropped = list[Services]()
+    monkeypatch.setattr(purging, "drop_old_ranges", dropped.append)
+    with locked(kept.services, "hook_tokens", "ACCESS EXCLUSIVE"):
+        clean()
+        wait_until(lambda: kept.scalars(CANCEL_CLEANING) == [True], "cleaning is ended")
         assert maintenance.purger().wait(PATIENCE)
-    assert not kept.has_content(recipient_id)
+    assert dropped == [kept.services]
+    (failure,) = [entry.getMessage() for entry in caplog.records if entry.name == "app.maintenance.purging"]
+    assert failure.startswith("cleaning was interrupted; it continues within the hour: the database is unavailable")
 
 
 @pytest.mark.parametrize("own_tenant", ["postgresql"], indirect=True)

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from app.clock import now
 from app.db.models import CapturedMessage, Event, ReplyPart, Webhook
 from app.events.batches import has_due
-from app.maintenance.sweeps import clean
+from app.inbound.smpp import flush_overdue
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.attempt_result import AttemptResult, journal_folder
 from app.settings import Settings
@@ -123,7 +123,7 @@ def test_nothing_is_reported_that_was_reported_seconds_after_the_backup(
         assert {recipient_id: moment is not None for recipient_id, moment in times} == {sent: False, waiting: True}
         assert session.get_one(Webhook, webhook).held_to is not None
         assert ["yes and" in payload for payload in session.scalars(select(Event.payload))] == [True]
-    clean(target.services)
+    flush_overdue(target.services)
     with target.services.database.read() as session:
         assert session.scalars(select(func.count()).select_from(Event)).one() == 1
     assert not has_events(target)

@@ -41,7 +41,7 @@ from app.inbound.email.receive import receive_email
 from app.inbound.kannel import reply_secret
 from app.inbound.simulated import has_due as has_due_simulations
 from app.inbound.simulated import simulate_due
-from app.inbound.smpp import has_overdue_parts
+from app.inbound.smpp import flush_overdue, has_overdue_parts
 from app.infrastructure.heartbeat import Heartbeat
 from app.lists.find import get_list
 from app.maintenance import sweeps
@@ -592,6 +592,7 @@ def work(full: Full) -> None:
         has_due_simulations(session)
         has_due(session)
     simulate_due(full.services)
+    flush_overdue(full.services)
     sweeps.clean(full.services)
 
 

@@ -11,8 +11,7 @@ from sqlalchemy import delete, update
 
 from app.clock import now, this_second
 from app.db.models import ReplyPart, SmsSender
-from app.inbound.smpp import REASSEMBLY_TIMEOUT, has_overdue_parts, incoming_handler
-from app.maintenance import sweeps
+from app.inbound.smpp import REASSEMBLY_TIMEOUT, flush_overdue, has_overdue_parts, incoming_handler
 from app.sends.delivery.sender_worker import sender_worker_of
 from tests.jobs.delivery.conftest import Changed, events
 from tests.support.rows import Rows
@@ -67,7 +66,7 @@ def let_time_pass(phone: Phone) -> None:
         transaction.execute(update(ReplyPart).where(ours).values(time=moment))
     with services.database.read() as session:
         assert has_overdue_parts(session)
-    sweeps.clean(services)
+    flush_overdue(services)
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 2, 3, 1, 1, 3), (1, 2, 3, 1, 2, 3)])
