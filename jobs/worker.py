@@ -9,7 +9,7 @@ for work every second, without wake-ups. On SIGTERM or SIGINT it sets `services.
 after the messages in flight, and then exits. On SIGUSR2 it does the same, and then runs the code that is installed now.
 
 Queues that must not wait for each other belong to different processes: a webhook receiver may take 30 seconds to
-answer, and a password reset must not wait for it.
+answer, and a password reset must not wait for it. Maintenance may share a process: its job only begins threads.
 """
 
 from __future__ import annotations
@@ -74,8 +74,10 @@ class Worker(SimpleWorker):
     def __init__(self, queues: Sequence[str], connection: Redis, stop: Stop) -> None:
         self._stop = stop
         self._outage: RedisError | None = None
+        # The first queue with a wake-up always comes first. Busy webhooks are woken without a pause.
+        ordered = sorted(queues, key=lambda name: name != MAINTENANCE)
         super().__init__(
-            [Queue(name, connection=connection, serializer=JSONSerializer) for name in queues],
+            [Queue(name, connection=connection, serializer=JSONSerializer) for name in ordered],
             connection=connection,
             serializer=JSONSerializer,
             worker_ttl=WORKER_TTL,

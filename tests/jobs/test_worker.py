@@ -16,7 +16,7 @@ from rq.job import Job, JobStatus
 from rq.registry import StartedJobRegistry
 from rq.serializers import DefaultSerializer, JSONSerializer
 
-from app.infrastructure.redis_client import SENDS, WakeUps, connect_redis
+from app.infrastructure.redis_client import MAINTENANCE, SENDS, WEBHOOKS, WakeUps, connect_redis
 from jobs.stop import Stop
 from jobs.worker import Worker
 from tests.jobs import worker_process
@@ -177,6 +177,18 @@ def test_without_redis_a_worker_looks_for_work_again_and_again(bench: WorkerBenc
     wait_until(lambda: bench.notes()[:4] == ["began", "ended"] * 2, "it has looked twice")
     bench.redis.start()
     bench.wait_until_woken()
+
+
+@pytest.mark.parametrize("queues", [(WEBHOOKS, MAINTENANCE), (MAINTENANCE, WEBHOOKS)])
+def test_maintenance_comes_before_webhooks_that_are_always_busy(bench: WorkerBench, queues: tuple[str, ...]) -> None:
+    """While one job sends events, the scheduler wakes the worker for the next ones."""
+    with connect_redis(bench.redis.url) as client:
+        wake_ups, worker = WakeUps(client), Worker(queues, client, Stop(threading.Event()))
+        wake_ups.wake(WEBHOOKS)
+        wake_ups.wake(MAINTENANCE)
+        taken = worker.dequeue_job_and_maintain_ttl(1)
+    assert taken is not None
+    assert taken[1].name == MAINTENANCE
 
 
 def test_a_worker_leaves_its_loop_when_redis_vanishes_while_a_wake_up_is_removed(bench: WorkerBench) -> None:
