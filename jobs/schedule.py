@@ -64,16 +64,15 @@ def tick(
     runs: sweeps.RunSweep | None = None,
 ) -> None:
     """One sweep; `queue` and `runs` are the memory of earlier ones. If the database is unavailable, that is logged, and
-    the next tick sweeps again."""
+    the next tick sweeps again. While Redis is, slow jobs stay due."""
     try:
         with sweeps.measured_sweep("queues"):
             _wake_for_work(services, queue or sweeps.SendQueueSweep(), runs or sweeps.RunSweep())
     except SQLAlchemyError as error:
         log_failure(logger, "cannot look for work", error)
     for job in table:
-        if job.due <= time.monotonic():
+        if job.due <= time.monotonic() and services.wake_ups.wake(job.queue):
             job.due = time.monotonic() + job.wait(now())
-            services.wake_ups.wake(job.queue)
 
 
 def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweeps.RunSweep) -> None:

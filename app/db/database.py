@@ -89,7 +89,7 @@ class Transaction(ReadSession):
 
     def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker, digests: AddressDigests) -> None:
         super().__init__(engine, circuit_breaker, digests, expire_on_commit=False)
-        self._after_commit: list[Callable[[], None]] = []
+        self._after_commit: list[Callable[[], object]] = []
         self.last_rows: list[DriverStatement] = []
         self.at_commit: dict[str, Callable[[], Sequence[DriverStatement]]] = {}
 
@@ -129,7 +129,7 @@ class Transaction(ReadSession):
         if self._connection is not None and self._connection.in_transaction():
             self._connection.rollback()
 
-    def after_commit(self, action: Callable[[], None]) -> None:
+    def after_commit(self, action: Callable[[], object]) -> None:
         """Registers an action to run after the commit (docs/decisions/002-wake-ups-without-content.md)."""
         self._after_commit.append(action)
 

@@ -138,8 +138,8 @@ class WakeUps:
         self._queues = {name: Queue(name, connection=redis, serializer=JSONSerializer) for name in JOBS}
         self._breaker = breaker or CircuitBreaker()
 
-    def wake(self, queue: str) -> None:
-        """Makes a worker check its tables; call it after the commit.
+    def wake(self, queue: str) -> bool:
+        """Makes a worker check its tables; call it after the commit. Returns whether a wake-up waits now.
 
         Adds nothing while a wake-up waits in the queue: the worker that takes it checks later than now, so it sees
         everything committed now. A wake-up that a worker has taken does not count: that worker may have checked
@@ -148,7 +148,7 @@ class WakeUps:
         """
         if self._breaker.is_open:
             WAKE_UPS.labels(queue, "failed").inc()
-            return
+            return False
         try:
             is_added = self._add_unless_waiting(self._queues[queue], JOBS[queue])
             WAKE_UPS.labels(queue, "added" if is_added else "waiting").inc()
@@ -156,6 +156,8 @@ class WakeUps:
             self._breaker.open()
             WAKE_UPS.labels(queue, "failed").inc()
             logging.getLogger(__name__).warning("no wake-up for %s, a sweep will find the work: %s", queue, error)
+            return False
+        return True
 
     @staticmethod
     def _add_unless_waiting(queue: Queue, function: str) -> bool:

@@ -50,7 +50,7 @@ def run(options: Options) -> list[Row]:
         return [in_turns("F. 100,000 events to one webhook", "events/s", Goal(0.75), options.rounds, **measures)]
 
 
-def _measure(parts: Stack, shop: Shop, port: int, count: int, wake: Callable[[], None]) -> Measure:
+def _measure(parts: Stack, shop: Shop, port: int, count: int, wake: Callable[[], object]) -> Measure:
     """A round: events wait, and a worker is woken; all arrive once and in order, and none is left."""
 
     def round_of_events() -> float:
