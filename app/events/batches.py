@@ -16,15 +16,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, not_, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.audit.record import Act, record
 from app.audit.values import host_of
 from app.clock import now, seconds_from_now
 from app.db.database import Transaction
+from app.db.expressions import in_json
 from app.db.models import Webhook, WebhookAttempt, table_of
 from app.db.prepared import PreparedStatement
 from app.db.types import storable_text
@@ -174,12 +175,22 @@ scheduler."""
 _random = secrets.SystemRandom()
 
 
-def has_due(session: Session, settings: Settings) -> bool:
+class Exclusions(NamedTuple):
+    """Ids of webhooks, and of accounts, of which nothing is claimed, although it may be due."""
+
+    webhooks: Collection[int] = ()
+    accounts: Collection[int] = ()
+
+
+NO_EXCLUSIONS = Exclusions()
+
+
+def has_due(session: Session, settings: Settings, exclusions: Exclusions = NO_EXCLUSIONS) -> bool:
     """Whether any webhook may be sent events now."""
-    return session.scalars(select(Webhook.id).where(_is_due(now(), settings)).limit(1)).first() is not None
+    return session.scalars(select(Webhook.id).where(_is_due(now(), settings, exclusions)).limit(1)).first() is not None
 
 
-def claim(services: Services) -> Batch | None:
+def claim(services: Services, exclusions: Exclusions = NO_EXCLUSIONS) -> Batch | None:
     """The next batch of the webhook that has been due for longest, under a lease; None when nothing is due.
 
     A webhook whose events cannot be passed yet, because an earlier transaction is open, is checked again a moment
@@ -187,7 +198,7 @@ def claim(services: Services) -> Batch | None:
     """
     while True:
         with services.database.write() as transaction:
-            webhook_id = _lock_due(transaction, services.settings)
+            webhook_id = _lock_due(transaction, services.settings, exclusions)
             webhook = lock_webhook(transaction, webhook_id) if webhook_id is not None else None
             if webhook is None:
                 return None
@@ -271,19 +282,21 @@ def retry_delay(failures: int) -> float:
     return min(doubled * _random.uniform(1.0, 1.2), MAX_DELAY)
 
 
-def _is_due(moment: datetime, settings: Settings) -> ColumnElement[bool]:
+def _is_due(moment: datetime, settings: Settings, exclusions: Exclusions = NO_EXCLUSIONS) -> ColumnElement[bool]:
     """Due, not held, not barred, not leased, and with events. A due time further ahead than any delay was written while
     the clock was wrong: waiting for it would stop the webhook for as long as the clock was ahead."""
     furthest = moment + timedelta(seconds=max(MAX_DELAY, settings.webhook_spacing) + MAX_CLOCK_DIFFERENCE)
     due = or_(Webhook.due_time <= moment, Webhook.due_time > furthest)
     unleased = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
     waiting = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
-    return and_(due, Webhook.held_to.is_(None), Webhook.barred.is_(None), unleased, waiting.is_not(None))
+    is_excluded = or_(in_json(Webhook.id, exclusions.webhooks), in_json(Webhook.account_id, exclusions.accounts))
+    allowed = and_(Webhook.held_to.is_(None), Webhook.barred.is_(None), not_(is_excluded))
+    return and_(due, allowed, unleased, waiting.is_not(None))
 
 
-def _lock_due(transaction: Transaction, settings: Settings) -> int | None:
+def _lock_due(transaction: Transaction, settings: Settings, exclusions: Exclusions) -> int | None:
     """Id of the first due webhook, under the row lock that `lock_webhook` takes. Rows locked by others are skipped."""
-    due = select(Webhook.id).where(_is_due(now(), settings))
+    due = select(Webhook.id).where(_is_due(now(), settings, exclusions))
     statement = due.order_by(Webhook.due_time, Webhook.id).limit(1)
     return transaction.scalars(statement.with_for_update(key_share=True, skip_locked=True, of=Webhook)).first()
 

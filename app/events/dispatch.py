@@ -12,7 +12,7 @@ import logging
 import ssl
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from functools import cache
 
@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import is_unavailable, log_failure
 from app.events import batches
-from app.events.batches import Batch, has_due, recover_leases, release_unknown_leases
+from app.events.batches import Batch, Exclusions, has_due, recover_leases, release_unknown_leases
 from app.events.endpoint import Endpoint, PostResult
 from app.events.guarded_connection import Target, Watchdog, read_target, trusted_roots
 from app.events.signing import request_body, signature_header
@@ -120,7 +120,10 @@ class WebhookClient:
 __all__ = ["WebhookDispatcher", "dispatch_due", "has_due"]
 
 USER_AGENT = "transactional-messaging-service"
-MAX_IN_FLIGHT = 8
+MAX_IN_FLIGHT = 24
+FREE_PER_REQUEST = 2
+"""For each request of an account, so many of a process stay free for other accounts: one account, however many slow
+webhooks it has, gets a third of them, another one a third of the rest, and so on."""
 JOB_SECONDS = 30.0
 """Seconds after which the worker can run its other jobs; requests in flight continue meanwhile."""
 POLL_SECONDS = 0.25
@@ -151,8 +154,8 @@ class WebhookDispatcher:
 
     def __init__(self, client: WebhookClient) -> None:
         self._client = client
-        self._in_flight: set[str] = set()
-        """Lease tokens of the requests in flight."""
+        self._in_flight: dict[str, tuple[int, int]] = {}
+        """Lease tokens of the requests in flight, with the ids of their webhooks and accounts."""
         self._unrecorded: set[str] = set()
         """Lease tokens of requests whose result waits for the database."""
         self._may_have_unknown_leases = False
@@ -188,8 +191,6 @@ class WebhookDispatcher:
 
     def _start_available(self, services: Services) -> bool:
         """Starts due batches while the database is available; returns whether any was started."""
-        if self._unrecorded:
-            return False  # their webhooks may seem due if the lease has run out meanwhile
         try:
             if self._may_have_unknown_leases:
                 release_unknown_leases(services, set(self._in_flight))
@@ -210,22 +211,32 @@ class WebhookDispatcher:
     def _start_due(self, services: Services) -> bool:
         started = False
         while len(self._in_flight) < MAX_IN_FLIGHT:
+            exclusions = self._exclusions()
             # The query takes no write lock; most of the time there is nothing to claim.
             with services.database.read() as session:
-                due = has_due(session, services.settings)
-            batch = batches.claim(services) if due else None
+                due = has_due(session, services.settings, exclusions)
+            batch = batches.claim(services, exclusions) if due else None
             if batch is None:
                 break
             started = True
             thread = threading.Thread(target=self._deliver, args=(services, batch), daemon=True, name="webhook")
-            self._in_flight.add(batch.lease_token)
+            self._in_flight[batch.lease_token] = batch.webhook_id, batch.account_id
             try:
                 thread.start()
             except RuntimeError:  # no memory is left for it: the next run releases the lease
-                self._in_flight.discard(batch.lease_token)
+                del self._in_flight[batch.lease_token]
                 self._may_have_unknown_leases = True
                 raise
         return started
+
+    def _exclusions(self) -> Exclusions:
+        """The webhooks of the requests in flight, which seem due if their leases run out before a result can be
+        recorded, and accounts that have their share of requests."""
+        in_flight = list(self._in_flight.values())
+        most = (MAX_IN_FLIGHT - len(in_flight)) / FREE_PER_REQUEST
+        requests = Counter(account_id for _, account_id in in_flight)
+        with_share = [account_id for account_id, number in requests.items() if number >= most]
+        return Exclusions([webhook_id for webhook_id, _ in in_flight], with_share)
 
     def _deliver(self, services: Services, first: Batch) -> None:
         """Sends the batch, then further due batches of its webhook for `WEBHOOK_SECONDS`."""
@@ -240,7 +251,7 @@ class WebhookDispatcher:
             # The lease ends by itself, and the batch is sent again under the same id.
             logger.exception("webhook %s: the result of a request could not be recorded", first.webhook_id)
         finally:
-            self._in_flight.discard(first.lease_token)
+            self._in_flight.pop(first.lease_token, None)
             self._unrecorded.discard(first.lease_token)
             self._request_ended.set()
 

@@ -431,15 +431,13 @@ def test_a_slow_receiver_delays_no_other_webhook(
     assert (numbers(slow), numbers(quick)) == ([[1]], [[2]])
 
 
-def test_at_most_eight_requests_of_a_process_are_in_flight(
-    services: Services, account_id: int, add_hook: AddHook, dispatcher: WebhookDispatcher
+def test_so_many_requests_of_a_process_are_in_flight_and_no_more(
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     gate = threading.Event()
     with Receiver(Reply(gate=gate)) as receiver:
-        for number in range(MAX_IN_FLIGHT + 3):
-            add_hook(f"{receiver.url}/{number}")
-        with services.database.write() as transaction:
-            record(transaction, account_id, [{"n": 1}])
+        for _ in range(MAX_IN_FLIGHT + 3):
+            add_hook(receiver.url, account_id=new_account(services)).happen(1)
         thread = threading.Thread(target=dispatcher.run, args=(services,))
         thread.start()
         wait_until(lambda: len(receiver.hits) == MAX_IN_FLIGHT, "all threads are busy")
@@ -448,6 +446,31 @@ def test_at_most_eight_requests_of_a_process_are_in_flight(
         gate.set()
         thread.join(PATIENCE)
     assert len(receiver.hits) == MAX_IN_FLIGHT + 3
+
+
+def test_an_account_with_many_slow_webhooks_delays_no_other_account(
+    services: Services, account_id: int, other_id: int, add_hook: AddHook, dispatcher: WebhookDispatcher
+) -> None:
+    """It has a third of the requests, and another such account a third of those that are left."""
+    gate, thirds = threading.Event(), (8, 6)
+    with Receiver(Reply(gate=gate)) as slow, Receiver(Reply(gate=gate)) as also_slow, Receiver() as quick:
+        for receiver, slow_account in ((slow, account_id), (also_slow, other_id)):
+            for number in range(MAX_IN_FLIGHT):
+                add_hook(f"{receiver.url}/{number}", account_id=slow_account)
+        with services.database.write() as transaction:
+            record(transaction, account_id, [{"n": 1}])
+        thread = threading.Thread(target=dispatcher.run, args=(services,))
+        thread.start()
+        wait_until(lambda: len(slow.hits) == thirds[0], "the account has its share")
+        with services.database.write() as transaction:
+            record(transaction, other_id, [{"n": 2}])
+        wait_until(lambda: len(also_slow.hits) == thirds[1], "the other account has its share")
+        add_hook(quick.url, account_id=new_account(services)).happen(3)
+        wait_until(lambda: quick.hits, "a third account gets its event")
+        assert (len(slow.hits), len(also_slow.hits)) == thirds
+        gate.set()
+        thread.join(PATIENCE)
+    assert (len(slow.hits), len(also_slow.hits), numbers(quick)) == (MAX_IN_FLIGHT, MAX_IN_FLIGHT, [[3]])
 
 
 def test_two_processes_deliver_every_event_once(services: Services, account_id: int, add_hook: AddHook) -> None:

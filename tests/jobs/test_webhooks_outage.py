@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from sqlalchemy import select, text
 from sqlalchemy.exc import OperationalError
 
+from app.clock import now
 from app.db.database import Transaction
+from app.db.models import Webhook
 from app.events import dispatch
 from app.events.dispatch import WebhookClient, WebhookDispatcher
 from app.services import Services, make_services
@@ -17,7 +20,7 @@ from tests.conftest import test_settings
 from tests.jobs.conftest import AddHook, new_account, new_hook
 from tests.jobs.test_webhooks import batch_id, numbers
 from tests.support.own_postgres import OwnPostgres
-from tests.support.servers import short_folder, wait_until
+from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.support.webhook_receiver import Receiver, Reply
 
 
@@ -83,6 +86,42 @@ def test_an_answer_received_during_an_outage_is_written_after_it(
         running.join()
     assert numbers(receiver) == [[1], [2]]
     assert hook.waiting == 0
+
+
+CANCEL_RECORD = text(
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND wait_event_type = 'Lock' AND query LIKE '%FROM webhooks%'"
+)
+
+
+def test_a_webhook_that_somebody_has_locked_delays_no_other(
+    parts: Services, dispatcher: WebhookDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An account that is deleted may keep its webhooks locked for minutes, beyond the end of their leases."""
+    monkeypatch.setattr(dispatch, "JOB_SECONDS", PATIENCE)
+    gate = threading.Event()
+    with Receiver(Reply(gate=gate)) as receiver, Receiver() as other_receiver:
+        hook, other = (new_hook(parts, new_account(parts), each.url) for each in (receiver, other_receiver))
+        hook.happen(1)
+        running = threading.Thread(target=dispatcher.run, args=(parts,))
+        running.start()
+        wait_until(lambda: receiver.hits, "the request is there")
+        hook.set(lease_time=now(), due_time=now())
+        with parts.database.write() as transaction:
+            transaction.execute(select(Webhook.id).where(Webhook.id == hook.id).with_for_update())
+            gate.set()
+            wait_until(lambda: _cancelled(parts), "waiting for the lock was ended")
+            wait_until(lambda: dispatcher.unrecorded == 1, "the outcome waits")
+            other.happen(2)
+            wait_until(lambda: other_receiver.hits, "the other webhook gets its event")
+        running.join()
+    assert (numbers(receiver), numbers(other_receiver)) == ([[1]], [[2]])
+    assert (hook.waiting, other.waiting) == (0, 0)
+
+
+def _cancelled(parts: Services) -> bool:
+    with parts.database.read() as session:
+        return list(session.scalars(CANCEL_RECORD)) == [True]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

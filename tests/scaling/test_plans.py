@@ -34,6 +34,7 @@ from app.db.due import DueAccounts
 from app.db.field_indexes import FieldIndex, create_index
 from app.db.models import Account, AutomationPassedStep, AutomationRun, DelayedPurge, QueueEntry, Recipient, Send
 from app.db.queue import RUN_QUEUE
+from app.events.batches import Exclusions, claim
 from app.events.batches import has_due as has_due_events
 from app.events.dispatch import dispatch_due
 from app.http.context import EXTENSION
@@ -588,9 +589,11 @@ def work(full: Full) -> None:
         for _ in range(2):  # the second time with what the first has found
             sweep.finds_work(session)
         has_due_events(session, full.services.settings)
+        has_due_events(session, full.services.settings, Exclusions([1], [2]))
         has_overdue_parts(session)
         has_due_simulations(session)
         has_due(session)
+    assert claim(full.services, Exclusions([1], [2])) is None
     simulate_due(full.services)
     flush_overdue(full.services)
     sweeps.clean(full.services)
