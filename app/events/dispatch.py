@@ -29,6 +29,7 @@ from app.infrastructure import liveness
 from app.infrastructure.tracing import span
 from app.secret_keys import SecretUnreadable, decrypt
 from app.services import Services
+from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +132,7 @@ DATABASE_RETRY_SECONDS = 0.5
 """Seconds before an unavailable database is tried again."""
 WEBHOOK_SECONDS = 1.0
 """Seconds for which a webhook may send further batches before its thread turns to another due one."""
+CANNOT_SIGN = "a secret of the webhook cannot sign requests: replace it"
 GRACE_SECONDS = 2.0
 """Seconds for which requests in flight may end by themselves when the process stops."""
 STOP_SECONDS = 6.0
@@ -271,19 +273,12 @@ class WebhookDispatcher:
         settings = services.settings
         body = request_body(batch.payloads)
         try:
-            signing_secrets = [
-                (key_id, decrypt(settings.secret_keys, stored)) for key_id, stored in batch.stored_secrets
-            ]
+            signature = _signature(settings, batch, body)
         except SecretUnreadable as error:
             return PostResult(None, str(error), now())
-        signature = signature_header(
-            signing_secrets,
-            issuer=settings.public_url,
-            webhook_id=batch.webhook_id,
-            batch_id=batch.batch_id,
-            body=body,
-            now=now(),
-        )
+        except Exception:  # such as for a secret from when secrets were not checked
+            logger.exception("webhook %s: a request cannot be signed", batch.webhook_id)
+            return PostResult(None, CANNOT_SIGN, now())
         headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, "Service-Signature": signature}
         allow_private = settings.webhook_allow_private
         with span("webhook", tms__webhook_id=batch.webhook_id, tms__events=len(batch.payloads)) as open_span:
@@ -306,6 +301,18 @@ class WebhookDispatcher:
                 aborted = True
             self._request_ended.clear()
             self._request_ended.wait(POLL_SECONDS)
+
+
+def _signature(settings: Settings, batch: Batch, body: bytes) -> str:
+    """The header that proves the body. Raises `SecretUnreadable`."""
+    return signature_header(
+        [(key_id, decrypt(settings.secret_keys, stored)) for key_id, stored in batch.stored_secrets],
+        issuer=settings.public_url,
+        webhook_id=batch.webhook_id,
+        batch_id=batch.batch_id,
+        body=body,
+        now=now(),
+    )
 
 
 def _record_result(services: Services, batch: Batch, result: PostResult, *, claim_next: bool) -> Batch | None:

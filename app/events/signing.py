@@ -11,12 +11,18 @@ from datetime import datetime, timedelta
 
 import jwt
 
+ALGORITHM = "HS256"
 LIFETIME = timedelta(minutes=5)
 
 
 def request_body(payloads: Sequence[str]) -> bytes:
     """The body of a request with these events, to the byte that is signed."""
     return b'{"events":[' + ",".join(payloads).encode() + b"]}"
+
+
+def check_secret(secret: str) -> None:
+    """Raises `InvalidKeyError` for a secret that cannot sign: it looks like another kind of key, such as a PEM text."""
+    jwt.get_algorithm_by_name(ALGORITHM).prepare_key(secret)
 
 
 def signature_header(
@@ -32,5 +38,5 @@ def signature_header(
         "body_sha256": hashlib.sha256(body).hexdigest(),
     }
     return ",".join(
-        jwt.encode(claims, secret, algorithm="HS256", headers={"kid": key_id}) for key_id, secret in secrets
+        jwt.encode(claims, secret, algorithm=ALGORITHM, headers={"kid": key_id}) for key_id, secret in secrets
     )

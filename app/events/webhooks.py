@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Sequence
 
+from jwt import InvalidKeyError
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
@@ -21,6 +22,7 @@ from app.errors import ServiceError
 from app.events.batch_contents import waiting_events
 from app.events.guarded_connection import CheckedUrl, check_form, is_for_development
 from app.events.outbox import event_names
+from app.events.signing import check_secret
 from app.ids import id_in, shown_id
 from app.secret_keys import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
@@ -141,8 +143,8 @@ def find_secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecre
 def set_secret(transaction: Transaction, settings: Settings, webhook: Webhook, key_id: str, secret: str) -> bool:
     """Adds a secret, or replaces the one with that key id; returns whether anything changed.
 
-    Raises `ServiceError`: `invalid_string` for a wrong key id, `too_short` for a secret of less than 32 bytes,
-    `conflict` for one secret too many.
+    Raises `ServiceError`: `invalid_string` for a wrong key id or a secret that cannot sign, `too_short` for a secret of
+    less than 32 bytes, `conflict` for one secret too many.
     """
     stored = _by_key_id(transaction, webhook)
     changed = _set_secret(settings, webhook, stored, key_id, secret)
@@ -261,3 +263,8 @@ def _check_secret(key_id: str, secret: str) -> None:
     if len(secret.encode()) < MIN_SECRET_BYTES:
         detail = f"a signing secret has {MIN_SECRET_BYTES} bytes or more, from a random source"
         raise ServiceError("too_short", field="secret", detail=detail)
+    try:
+        check_secret(secret)
+    except InvalidKeyError:
+        detail = "a signing secret is random text; this one looks like a key of another kind"
+        raise ServiceError("invalid_string", field="secret", detail=detail) from None

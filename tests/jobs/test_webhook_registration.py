@@ -79,11 +79,17 @@ def test_a_url_in_the_own_network_is_refused(services: Services, account_id: int
         assert list_webhooks(session, account_id) == []
 
 
+OTHER_KEY = "invalid_string", "secret", "a key of another kind"
+
+
 @pytest.mark.parametrize(
     ("signers", "expected"),
     [
         ([], ("not_empty", "secrets", "at least one secret")),
         ([("k1", "short")], ("too_short", "secret", "32 bytes or more")),
+        ([("k1", f"ssh-rsa {SECRET}")], OTHER_KEY),
+        ([("k1", f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----")], OTHER_KEY),
+        ([("k1", f'{{"kty": "oct", "k": "{SECRET}"}}')], OTHER_KEY),
         ([("", SECRET)], ("invalid_string", "id", "1 to 64 visible ASCII characters")),
         ([("k 1", SECRET)], ("invalid_string", "id", "1 to 64 visible ASCII characters")),
         ([("k" * 65, SECRET)], ("invalid_string", "id", "1 to 64 visible ASCII characters")),

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import TextClause, select, text, update
 
 from app.clock import now
-from app.db.models import Webhook
+from app.db.models import Webhook, WebhookSecret
 from app.demo.receiver import verify
 from app.events import batches
 from app.events.batches import dispatcher_folder
@@ -25,6 +25,7 @@ from app.events.endpoint import PostResult
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
 from app.infrastructure.liveness import registered_name
+from app.secret_keys import encrypt
 from app.services import Services
 from tests.jobs.conftest import SECRET, AddHook, Hook, changed, new_account
 from tests.support.servers import PATIENCE, wait_until
@@ -408,6 +409,24 @@ def test_a_lost_secret_key_is_a_failure_with_its_reason_in_the_log(
     assert receiver.hits == []
     assert [attempt.detail for attempt in hook.attempts] == ["a stored secret was encrypted under another SECRET_KEY"]
     assert hook.waiting == 1
+
+
+def test_a_secret_that_cannot_sign_is_a_failure_with_its_reason_in_the_log(
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
+) -> None:
+    """Such a secret may be from an earlier release, which accepted it."""
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        with services.database.write() as transaction:
+            secret = encrypt(services.settings.secret_key, f"ssh-rsa {SECRET}")
+            transaction.execute(update(WebhookSecret).where(WebhookSecret.webhook_id == hook.id).values(secret=secret))
+        hook.happen(1)
+        dispatcher.run(services)
+    assert receiver.hits == []
+    assert [attempt.detail for attempt in hook.attempts] == ["a secret of the webhook cannot sign requests: replace it"]
+    row = hook.row
+    assert row is not None
+    assert (row.failures, row.lease_time, hook.waiting) == (1, None, 1)
 
 
 # ------------------------------------------------------------------------------------------------ several at once
