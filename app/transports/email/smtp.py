@@ -214,14 +214,24 @@ def _wire(commands: Sequence[str]) -> bytes:
     return "\r\n".join([*commands, ""]).encode()
 
 
+CLOSED = Reply(421, "the server closed the connection")
+
+
 def _replies(dialogue: Dialogue, count: int) -> list[Reply]:
+    """A reply to each command. The first negative reply decides, even if the server closes the connection behind it."""
+    replies: list[Reply] = []
     try:
-        replies = [dialogue.read_reply() for _ in range(count)]
+        for _ in range(count):
+            replies += [dialogue.read_reply()]
     except (OSError, ValueError) as error:
-        raise SessionClosed(_connection_lost(error), may_resend=True) from error
+        if all(_is_positive(reply) for reply in replies):
+            raise SessionClosed(_connection_lost(error), may_resend=True) from error
+        replies += [CLOSED] * (count - len(replies))
     for reply in replies:
         if reply.code == 421:
             raise SessionClosed(reply.result(), may_resend=True, accepts_mail=False)
+        if reply.code >= 400:
+            break
     return replies
 
 

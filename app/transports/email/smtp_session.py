@@ -7,6 +7,7 @@ import re
 import smtplib
 import socket
 import ssl
+import time
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -234,6 +235,9 @@ def _helo_name() -> str:
 
 
 BUFFER_SIZE = 64 * 1024
+PART_SIZE = 16 * 1024
+"""Bytes that are sent by one call: those of a record of TLS, which arrives as a whole or not at all. A call has one
+timeout, and the whole of a large mail may take longer."""
 MAX_LINE_LENGTH, MAX_LINES = 8192, 1000
 """Limits of one reply; longer ones are not SMTP."""
 
@@ -253,6 +257,7 @@ class Dialogue:
         if client.sock is None:
             raise ValueError("the session is not open")
         self._socket = client.sock
+        self._timeout = client.timeout
         self._features = client.esmtp_features
         self._received = b""
 
@@ -264,35 +269,53 @@ class Dialogue:
         """Sends all of the data; raises `PartlySent`."""
         count = 0
         try:
-            count = self._socket.send(data)
+            count = self._socket.send(data[:PART_SIZE])
             while count < len(data):
-                count += self._socket.send(memoryview(data)[count:])
+                count += self._socket.send(memoryview(data)[count : count + PART_SIZE])
         except OSError as error:
             raise PartlySent(count, error) from error
 
     def read_reply(self, timeouts: int = 1) -> Reply:
-        """The next reply; waits for `timeouts` times the socket's timeout. Raises `OSError` if the connection is
-        lost and `ValueError` when the reply is not SMTP."""
-        line = self._line(timeouts)
-        if line[3:4] != b"-":
+        """The next reply; waits for its first bytes for `timeouts` times the socket's timeout, and for the rest as long
+        again. Raises `OSError` if the connection is lost and `ValueError` when the reply is not SMTP."""
+        if b"\n" not in self._received:
+            self._received += self._receive(timeouts)
+        line, line_end, rest = self._received.partition(b"\n")
+        if line_end and line[3:4] != b"-":
+            self._received = rest
             return one_line_reply(line)
-        lines = [line[4:]]
+        return self._long_reply(time.monotonic() + timeouts * self._timeout)
+
+    def _long_reply(self, deadline: float) -> Reply:
+        """The reply, of which only a part has been received or which has several lines."""
+        lines = list[bytes]()
+        line = b"250-"
         while line[3:4] == b"-":
             if len(lines) == MAX_LINES:
                 raise ValueError("a reply without an end")
-            line = self._line(timeouts)
+            line = self._line(deadline)
             lines.append(line[4:])
         return Reply.from_wire(reply_code(line), b"\n".join(lines))
 
-    def _line(self, timeouts: int) -> bytes:
+    def _line(self, deadline: float) -> bytes:
         line, line_end, rest = self._received.partition(b"\n")
         while not line_end:
             if len(line) > MAX_LINE_LENGTH:
                 raise ValueError("a line without an end")
-            self._received += self._receive(timeouts)
+            self._received += self._receive_until(deadline)
             line, line_end, rest = self._received.partition(b"\n")
         self._received = rest
         return line
+
+    def _receive_until(self, deadline: float) -> bytes:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the reply took too long")
+        self._socket.settimeout(left)
+        try:
+            return self._receive(1)
+        finally:
+            self._socket.settimeout(self._timeout)
 
     def _receive(self, timeouts: int) -> bytes:
         for left in reversed(range(timeouts)):

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome
+from app.transports.email import email_transport
 from app.transports.email.relays import Relay, RelayConnection
 from app.transports.email.smtp import SmtpConnection, smtp_transport
 from tests.support.servers import wait_until
@@ -82,6 +83,35 @@ def test_without_an_answer_only_the_first_message_is_uncertain(mail: MakeMail) -
 def test_a_session_that_ends_during_pipelining_is_replaced(mail: MakeMail, answers: list[str]) -> None:
     with LineServer([*HELLO, *INVITES, "250 taken", *answers], [*HELLO, *INVITES, "250 taken", "221 bye"]) as relay:
         assert send_each_with_the_next(connect(relay), [mail(), mail()]) == [TAKEN, TAKEN]
+
+
+@pytest.mark.parametrize(
+    ("answers", "result"),
+    [
+        (["550 5.7.1 not you"], DeliveryResult.refused("550 5.7.1 not you", "5.7.1", about_sender=True)),
+        (["250 sender", "550 5.1.1 no such user"], DeliveryResult.refused("550 5.1.1 no such user", "5.1.1")),
+        (
+            ["250 sender", "550 5.1.1 no such user", "421 closing"],
+            DeliveryResult.refused("550 5.1.1 no such user", "5.1.1"),
+        ),
+        (["250 sender", "451 4.3.0 later"], DeliveryResult.deferred("451 4.3.0 later", "4.3.0")),
+    ],
+)
+def test_the_first_negative_reply_decides_even_if_the_session_ends_behind_it(
+    mail: MakeMail, answers: list[str], result: DeliveryResult
+) -> None:
+    with LineServer([*HELLO, *answers]) as relay:
+        assert send_each_with_the_next(connect(relay), [mail()]) == [result]
+
+
+@pytest.mark.parametrize("answers", [["421 4.3.2 going down"], ["452 4.3.1 disk full"]])
+def test_a_relay_that_closes_the_session_behind_its_deferral_of_mail_is_skipped(
+    mail: MakeMail, answers: list[str]
+) -> None:
+    with LineServer([*HELLO, *answers]) as first, LineServer([*HELLO, *INVITES, "250 taken", "221 bye"]) as second:
+        connection = email_transport(f"smtp://127.0.0.1:{first.port},smtp://127.0.0.1:{second.port}").connect()
+        assert connection.send(mail()) == TAKEN
+        connection.close()
 
 
 def test_a_server_that_expects_a_message_gets_no_command(mail: MakeMail) -> None:

@@ -245,15 +245,44 @@ def test_the_wait_for_an_answer_is_limited_to_that_many_time_outs(patience: int)
         assert waiting.tries == patience
 
 
+@pytest.mark.parametrize("part", [b"2", b"250-again\r\n"])
+def test_a_reply_that_comes_bit_by_bit_is_not_waited_for_without_end(part: bytes) -> None:
+    """Each bit comes within the time-out of a read."""
+    with contextlib.ExitStack() as stack:
+        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+        dripping = _DrippingAnswer(ours, theirs, part)
+        with pytest.raises(TimeoutError):
+            Dialogue(cast("smtplib.SMTP", dripping)).read_reply()
+
+
+class _DrippingAnswer:
+    """A session whose server sends the same bytes for each read, after a tenth of the time-out."""
+
+    esmtp_features: ClassVar[dict[str, str]] = {}
+    timeout = 0.2
+
+    def __init__(self, ours: socket.socket, theirs: socket.socket, part: bytes) -> None:
+        self.sock, self.settimeout = self, ours.settimeout
+        self._ours, self._theirs, self._part = ours, theirs, part
+
+    def recv(self, size: int) -> bytes:
+        with contextlib.suppress(TimeoutError):
+            self._ours.settimeout(self.timeout / 10)
+            self._ours.recv(size)
+        self._theirs.sendall(self._part)
+        return self._ours.recv(size)
+
+
 class _LateAnswer:
     """A session whose server answers only after a number of reads have timed out."""
 
     esmtp_features: ClassVar[dict[str, str]] = {}
+    timeout = 0.05
 
     def __init__(self, ours: socket.socket, theirs: socket.socket, *, comes_at: int) -> None:
         self.sock, self.tries = self, 0
         self._ours, self._theirs, self._comes_at = ours, theirs, comes_at
-        ours.settimeout(0.05)
+        ours.settimeout(self.timeout)
 
     def recv(self, size: int) -> bytes:
         self.tries += 1

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import smtplib
+import socket
+import ssl
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome, Untaken
 from app.transports.email import email_transport
+from app.transports.email.smtp_session import PART_SIZE, Dialogue, PartlySent
 from app.transports.email.smtp_url import parse_smtp_url
 from tests.support.cases import each
+from tests.support.servers import PATIENCE
 from tests.unit.transports.conftest import Certificate
 from tests.unit.transports.mailserver import LineServer, MailServer
 
@@ -32,6 +40,20 @@ def test_starttls_is_used_where_it_is_offered(certificate: Certificate, mail: Ma
 def test_without_starttls_mail_is_sent_unencrypted(server: MailServer, mail: MakeMail) -> None:
     assert send(server.url(), mail()).outcome is Outcome.ACCEPTED
     assert not server.mails[0].encrypted
+
+
+def test_a_large_mail_is_sent_record_by_record_each_with_a_time_out_of_its_own(certificate: Certificate) -> None:
+    """How much may have arrived is known when the server stops reading."""
+    ours, theirs = socket.socketpair()
+    with ThreadPoolExecutor(1) as pool:
+        accepting = pool.submit(certificate.server_context.wrap_socket, theirs, server_side=True)
+        context = ssl.create_default_context(cafile=certificate.path)
+        with context.wrap_socket(ours, server_hostname="localhost") as encrypted, accepting.result(PATIENCE):
+            encrypted.settimeout(0.2)
+            session = SimpleNamespace(sock=encrypted, timeout=0.2, esmtp_features={})
+            with pytest.raises(PartlySent) as partly:
+                Dialogue(cast("smtplib.SMTP", session)).write(b"x" * 16 * 1024 * 1024)
+    assert partly.value.count in range(PART_SIZE, 16 * 1024 * 1024, PART_SIZE)
 
 
 def test_tls_none_disables_starttls(certificate: Certificate, mail: MakeMail) -> None:
