@@ -108,9 +108,7 @@ class Router:
 
     def after_drain(self) -> None:
         """Closes what a change has put out of use; called between two drains."""
-        unused, self._unused = self._unused, []
-        for pool in unused:
-            pool.close()
+        self.close_unused(())
         for pool in self._pools.values():
             pool.close_others()
         self._end_unused()
