@@ -30,7 +30,8 @@ def recent_findings(growths: Growths) -> Iterator[Finding]:
     yield from _unreachable(growths)
     yield from _outcomes(growths)
     if number := _growth(growths, "TmsWebhookFailedForADay", "tms_webhook_outages_total"):
-        yield Finding("TmsWebhookFailedForADay", f"{counted(number, 'webhook')} of this hour failed for a whole day")
+        detail = f"in the last hour, {counted(number, 'webhook')} reached a whole day of failures"
+        yield Finding("TmsWebhookFailedForADay", detail)
 
 
 def _growth(growths: Growths, alert: str, name: str, **labels: str) -> float:

@@ -205,7 +205,7 @@ RECENT = [
     (
         "TmsWebhookFailedForADay",
         grown("tms_webhook_outages_total", 1),
-        "1 webhook of this hour failed for a whole day",
+        "in the last hour, 1 webhook reached a whole day of failures",
     ),
 ]
 """Alert -> what grows in its window so that it holds, and the words."""
