@@ -79,7 +79,7 @@ def _confirmed(previewed: Preview, again: Callable[[], Preview]) -> Preview:
             previewed = again()
         if is_valid(asked_numbers, previewed):
             return previewed
-        echo("The matches have changed since the question was asked. Run the command again.", err=True)
+        echo("The numbers have changed since the question was asked. Here are the new ones:", err=True)
 
 
 def left_out_lines(looked_at: Inspection, not_looked_at: int) -> Iterator[str]:
