@@ -323,7 +323,10 @@ def _claim_or_replay(
         if waits_for_another_request():
             return Response()  # to nobody: the server repeats the request
         if services().database.has_failed_within(LEASE.total_seconds()):
-            detail = f"Nobody knows yet whether the first request with this {HEADER} has ended: the database was away."
+            detail = (
+                f"It is not yet known whether the first request with this {HEADER} has ended, because the database was "
+                "unavailable."
+            )
             raise ServiceError("service_unavailable", detail=detail)
     detail = f"The first request with this {HEADER} is still in progress."
     raise ServiceError("conflict", detail=detail, retry_after=_retry_after(row))
