@@ -28,6 +28,8 @@ def _sign_on(relay: str, transport: SmtpTransport) -> None:
     try:
         client = open_session(transport.settings, transport.context)
     except SessionClosed as error:
-        detail = f"{display_url(relay)} takes no mail: {error}; nothing was changed (--unchecked does without asking)"
+        detail = (
+            f"{display_url(relay)} takes no mail: {error}. Nothing was changed. To store it anyway, use --unchecked"
+        )
         raise ServiceError("invalid_url", field="relay", detail=detail) from None
     close_session(client)

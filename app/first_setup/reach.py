@@ -102,7 +102,10 @@ def _lead(transaction: Transaction, secret_keys: SecretKeys, type_: str, url: st
         created.append(name)
         create_transport(transaction, secret_keys, {"name": name, "type": type_, "url": url})
     elif transport.type != type_:
-        detail = f"the transport {name!r} is one for {transport.type}: rename yours, or leave this option out"
+        detail = (
+            f"the transport {name!r} is for {transport.type}. Leave this option out, or delete that transport and "
+            "create it under another name"
+        )
         raise ServiceError("conflict", field=name, detail=detail)
     else:
         update_transport(transaction, secret_keys, transport, {"url": url})
