@@ -774,6 +774,7 @@ DEEP_PAGES = (
     *(f"{SENDS}?send_time:in={IN_RANGE}", f"{SENDS}?creation_time:in={IN_RANGE}&tag=frequent"),
     *(f"{LIST}?creation_time:in={IN_RANGE}", f"{LIST}?creation_time:in={IN_RANGE}&subscribed=true"),
     *(f"{SENT}?send_time:in={IN_RANGE}", f"/v1/suppressions?creation_time:in={IN_RANGE}"),
+    *(f"{path}?creation_time:in={bound}" for path in (SENDS, LIST) for bound in ("..2100-01-01", "2020-01-01..")),
 )
 
 

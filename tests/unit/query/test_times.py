@@ -108,15 +108,47 @@ def meets(moment: datetime, condition: FilterCondition) -> bool:
 
 
 @each(("bound", "place", "ascending"), list(itertools.product(BOUNDS, DAYS, (True, False))))
-def test_behind_a_place_no_bound_is_left_that_all_meet(bound: Alternative, place: datetime, ascending: bool) -> None:
-    """The others stay as they are: the same items meet them as before."""
+def test_behind_a_place_the_same_items_meet_what_is_left(bound: Alternative, place: datetime, ascending: bool) -> None:
+    """Conditions on other times and negations stay as they are."""
     condition = FilterCondition(CREATION_TIME, "in", (bound,))
     behind = [moment for moment in DAYS if (moment >= place if ascending else moment <= place)]
     reduced = beyond((condition,), "creation_time", place, ascending=ascending)
     for moment in behind:
         assert all(meets(moment, left) for left in reduced) is meets(moment, condition)
-    if all(meets(moment, condition) for moment in (*DAYS, FIRST_INSTANT, LAST_INSTANT)):
-        assert reduced == ()
     assert beyond((condition,), "send_time", place, ascending=ascending) == (condition,)
     negated = FilterCondition(CREATION_TIME, "ne", (bound,))
     assert beyond((negated,), "creation_time", place, ascending=ascending) == (negated,)
+
+
+BEFORE, PLACE, BEHIND = DAYS[1:4]
+FROM_BEFORE, FROM_PLACE, FROM_BEHIND = (After(low - MICROSECOND) for low in (BEFORE, PLACE, BEHIND))
+TO_BEFORE, TO_PLACE, TO_BEHIND = (Before(high + MICROSECOND) for high in (BEFORE, PLACE, BEHIND))
+LEFT: list[tuple[Alternative, Alternative | None, Alternative | None]] = [
+    (After(BEFORE), None, After(BEFORE)),
+    (After(PLACE), After(PLACE), After(PLACE)),
+    (After(BEHIND), After(BEHIND), After(BEHIND)),
+    (Before(BEFORE), Before(BEFORE), Before(BEFORE)),
+    (Before(PLACE), Before(PLACE), Before(PLACE)),
+    (Before(BEHIND), Before(BEHIND), None),
+    (Between(BEFORE, BEHIND), TO_BEHIND, FROM_BEFORE),
+    (Between(BEFORE, PLACE), TO_PLACE, FROM_BEFORE),
+    (Between(PLACE, BEHIND), TO_BEHIND, FROM_PLACE),
+    (Between(BEFORE, BEFORE), TO_BEFORE, Between(BEFORE, BEFORE)),
+    (Between(BEHIND, BEHIND), Between(BEHIND, BEHIND), FROM_BEHIND),
+    (Between(FIRST_INSTANT, BEHIND), TO_BEHIND, None),
+    (Between(BEFORE, LAST_INSTANT), None, FROM_BEFORE),
+    (Between(FIRST_INSTANT, LAST_INSTANT), None, None),
+    (Equals(PLACE), Equals(PLACE), Equals(PLACE)),
+    (IsNull(), IsNull(), IsNull()),
+]
+"""A bound, and what is left of it behind the place: ascending, and descending."""
+
+
+@each(("bound", "ascending", "descending"), LEFT)
+def test_behind_a_place_no_bound_is_left_that_all_meet(
+    bound: Alternative, ascending: Alternative | None, descending: Alternative | None
+) -> None:
+    condition = FilterCondition(CREATION_TIME, "in", (bound,))
+    for left, is_ascending in ((ascending, True), (descending, False)):
+        expected = () if left is None else (FilterCondition(CREATION_TIME, "in", (left,)),)
+        assert beyond((condition,), "creation_time", PLACE, ascending=is_ascending) == expected
