@@ -60,7 +60,7 @@ SWITCHES: dict[str, tuple[Any, Any]] = {
 """Boolean filter -> the conditions for true and for false, written as in the partial indexes. None of the columns is
 ever null."""
 LOOKED_UP: dict[str, Any] = {"id": Contact.id, "email": Contact.email_key, "mobile": Contact.mobile}
-"""Filters of which one value has few contacts."""
+"""Filters of which one value usually has few contacts."""
 BLOCKED_KINDS: dict[str, Sequence[AddressKind]] = {
     "blocked": ADDRESS_KINDS,
     **{f"blocked.{kind}": (kind,) for kind in ADDRESS_KINDS},
@@ -106,7 +106,7 @@ def _formed(
     name = condition.filter.name
     if field is None and name in SWITCHES:
         return _switch(session, contact_list, condition)
-    if field is None and name == "double_opt_in_time" and is_any_value(condition):
+    if field is None and name == "double_opt_in_time" and (is_any_value(condition) or is_of_values(condition)):
         return _found_by(contact_list, _where(condition, Contact.double_opt_in_time), Contact.double_opt_in_time)
     if not is_of_values(condition):
         return None
@@ -163,13 +163,14 @@ def _has_blocked_address(session: Session, contact_list: ListSpec, name: str) ->
 
 
 def _looked_up(contact_list: ListSpec, condition: FilterCondition) -> IndexedCondition | None:
-    """One value has few contacts. Of many values some may have none; a range may have all."""
+    """An id has at most one contact, but many may share an address. A range may have all."""
     column = LOOKED_UP[condition.filter.name]
-    are_values = all(isinstance(alternative, Equals) for alternative in condition.alternatives)
-    if not are_values and column is Contact.id:
-        return None
     found_by = _found_by(contact_list, _where(condition, column), column)
-    return replace(found_by, leads=True, is_rare=True) if is_of_one_value(condition) else found_by
+    if column is not Contact.id:
+        return found_by
+    if is_of_one_value(condition):
+        return replace(found_by, leads=True, is_rare=True)
+    return found_by if all(isinstance(alternative, Equals) for alternative in condition.alternatives) else None
 
 
 def _modified(contact_list: ListSpec, condition: FilterCondition) -> IndexedCondition:

@@ -82,7 +82,7 @@ class IndexedCondition:
     leads: bool
     """Whether a page is best read from the index also if many meet it, such as one that has the order of pages."""
     is_rare: bool = False
-    """Whether only few rows ever meet it."""
+    """Whether only few rows can ever meet it, such as those with a unique value."""
 
 
 class IndexChoice(NamedTuple):
@@ -99,8 +99,9 @@ def choose_index(
 ) -> IndexChoice:
     """By which index the conditions are answered, for a page or to count all rows; probably few meet the first of them.
 
-    No planner knows how many rows have a value. So the ids of those that meet a condition are selected first, unless it
-    is the only one and its index leads: a few are looked up. Of what many have, one index is read, and the other
+    A rare one leads. Otherwise no planner knows how many rows have a value: unless there is only one condition, and its
+    index leads, the ids of the rows that meet a condition are selected first. This is tried with the first
+    `MAX_COUNTED` conditions until one has few ids, which are looked up. If all have many, one index is read. The other
     conditions are checked.
     """
     leading, ids = next((each for each in indexed if each.is_rare), None), None

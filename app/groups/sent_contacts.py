@@ -82,8 +82,8 @@ def _has_index(condition: FilterCondition) -> bool:
 
 
 def _indexed(sent: ColumnElement[bool], condition: FilterCondition) -> IndexedCondition:
-    """In the form that its index needs (docs/querying.md#what-an-index-answers), which has no account: the message is
-    that of one, as the page looks for."""
+    """In the form that its index needs (docs/querying.md#what-an-index-answers). The indexes of sent contacts begin
+    with the message, so the ids are selected without the account, which the page checks."""
     name = condition.filter.name
     column: Any = SENT_CONTACTS.filter_columns[name]
     matching = and_(*compiled.where(Query(conditions=(condition,)), {name: column}))
@@ -92,4 +92,4 @@ def _indexed(sent: ColumnElement[bool], condition: FilterCondition) -> IndexedCo
     leads = is_of_one_value(condition) and name not in OPEN_TIMES
     order = Recipient.sent_time.desc() if leads else column
     ids = select(Recipient.id.label("id")).where(sent, matching).order_by(order)
-    return IndexedCondition(matching, [ids], leads, is_rare=leads and name == "contact_id")
+    return IndexedCondition(matching, [ids], leads)

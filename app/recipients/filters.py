@@ -53,8 +53,6 @@ INDEXED_COLUMNS: dict[str, tuple[Any, ColumnElement[bool]]] = {
 """Filter -> the first column of its index after the account, and the rows that the index has."""
 COMMON_STATES = {RecipientState.DELIVERED, RecipientState.SENT}
 """The states of most messages."""
-ADDRESS_FILTERS = {"uuid", "email", "mobile", "contact_id"}
-"""Filters of which one value has few messages."""
 PAGE_ORDER: tuple[Any, Any] = (Recipient.creation_time, Recipient.id)
 NEWEST = tuple(column.desc() for column in PAGE_ORDER)
 LABEL_ORDER: tuple[Any, Any] = (RecipientLabel.creation_time, RecipientLabel.recipient_id)
@@ -201,7 +199,7 @@ def _has_value(account_id: int, condition: FilterCondition) -> IndexedCondition:
     leads = is_of_one_value(condition) and name != "send_time"
     # In the order of the index that is to answer it: any other plan would have to sort.
     ids = ids_of(account_id).where(matching).order_by(*(NEWEST if leads else (column,)))
-    return IndexedCondition(matching, [ids], leads, is_rare=leads and name in ADDRESS_FILTERS)
+    return IndexedCondition(matching, [ids], leads, is_rare=leads and name == "uuid")
 
 
 def _created_before(condition: FilterCondition) -> FilterCondition | None:
