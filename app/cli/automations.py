@@ -11,13 +11,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
-from sqlalchemy import select, true
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.automations.definition import Definition, Send, Step, trigger_names
 from app.automations.drawing import describe, draw
 from app.automations.parse import Draft, parse_stored, read_definition
-from app.automations.run_states import IS_LIVE
 from app.automations.simulate import SimulatedStep, Simulation, outcome_branches, simulate
 from app.automations.walk import local_moment
 from app.cli.base import (
@@ -46,11 +45,21 @@ from app.http.context import services
 from app.ids import shown_id
 from app.infrastructure.redis_client import AUTOMATIONS
 from app.maintenance.words import counted
+from app.query.conditions import Equals, FilterCondition, Query
 from app.runs.define import count_staying, create_automation, newest_version, rename_automation, update_automation
 from app.runs.delete import delete_automation
 from app.runs.facts import load_contact_facts
 from app.runs.pause import RESUMPTIONS, Resumption, cancel, pause, resume
-from app.runs.read import RUN_STATES, StepCounts, count_states, count_steps, passed_steps, steps_of
+from app.runs.read import (
+    RUN_FILTERS,
+    RUN_STATES,
+    StepCounts,
+    count_states,
+    count_steps,
+    page_runs,
+    passed_steps,
+    steps_of,
+)
 from app.runs.references import resolve
 from app.seed.errors import SeedError
 from app.seed.read import read_file
@@ -98,15 +107,13 @@ def _state(automation: Automation, changed: bool) -> Row:
 @limit_option
 def runs(session: Session, automation: Automation, state: str | None, contact_id: int | None, limit: int) -> list[Row]:
     """Show the runs of an automation, newest first."""
-    automation_filter = AutomationRun.account_id == automation.account_id, AutomationRun.automation_id == automation.id
-    statement = select(AutomationRun).where(*automation_filter)
-    if state:
-        # The index of live runs answers for these, and has to be asked for.
-        statement = statement.where(AutomationRun.state == state, true() if state == "ended" else IS_LIVE)
-    if contact_id is not None:
-        statement = statement.where(AutomationRun.contact_id == contact_id)
-    newest = statement.order_by(AutomationRun.trigger_time.desc(), AutomationRun.id.desc()).limit(limit)
-    return [_run(run) for run in session.scalars(newest)]
+    asked = {"state": state, "contact_id": contact_id}
+    conditions = tuple(
+        FilterCondition(RUN_FILTERS[name], "eq", (Equals(value),)) for name, value in asked.items() if value is not None
+    )
+    query = Query(limit=limit, conditions=conditions)
+    page = page_runs(session, automation.account_id, automation.id, query, sees_contacts=True)
+    return [{name: item[name] for name in ROW_COLUMNS} for item in page.items]
 
 
 def _run(run: AutomationRun) -> Row:

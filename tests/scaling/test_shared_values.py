@@ -105,3 +105,14 @@ def test_a_page_by_a_value_that_many_have_reads_no_more_than_it_shows(shared: Te
     first = read(path)
     for link in (path, *(link["href"] for name, link in first["_links"].items() if name == "next")):
         assert instructions(shared, partial(read, link)) <= MOST_INSTRUCTIONS, link
+
+
+@pytest.mark.sqlite("PostgreSQL counts how many rows have a value")
+def test_the_command_that_lists_runs_reads_no_more_than_it_shows(shared: Tenant) -> None:
+    command = ("automations", "runs", "--account", shared.name, "1", "--state", "waiting", "--json")
+
+    def read() -> None:
+        result = shared.app.test_cli_runner().invoke(args=command)
+        assert (result.exit_code, result.stdout.count('"state": "waiting"')) == (0, 100), result.output
+
+    assert instructions(shared, read) <= MOST_INSTRUCTIONS
