@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import String, and_, bindparam, exists, false, func, not_, or_, select
+from sqlalchemy import ColumnElement, String, and_, bindparam, exists, false, func, not_, or_, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
@@ -30,7 +30,7 @@ from app.query.parameters import parameter_error
 from app.query.reader import Page
 from app.recipients.collection import OPERATOR_RECIPIENTS, page_recipients
 from app.recipients.conditions import IS_READY
-from app.recipients.filters import NEWEST, STATE_FILTER, ids_of, in_states, states_of
+from app.recipients.filters import STATE_FILTER, ids_of, in_states, states_of
 from app.recipients.read import Viewer
 from app.recipients.reply_meanings import meaning_of
 from app.recipients.states import SHOWN_STATES, STATES_SHOWN_AS_QUEUED, RecipientState
@@ -132,7 +132,10 @@ def _is_formed_here(condition: FilterCondition) -> bool:
     return condition.filter.name == TEXT_FILTER or Equals(DEFERRED) in condition.alternatives
 
 
-def _condition_of(session: Session, account_id: int, condition: FilterCondition, viewer: Viewer) -> IndexedCondition:
+def _condition_of(
+    session: Session, account_id: int, condition: FilterCondition, viewer: Viewer
+) -> IndexedCondition | ColumnElement[bool]:
+    """In the form in which it is looked for; a negation, which no index answers, is only checked."""
     if condition.filter.name == TEXT_FILTER:
         texts = [str(equals.value) for equals in condition.alternatives if isinstance(equals, Equals)]
         alternatives = [_has_text(session, account_id, understand(session, account_id, text), viewer) for text in texts]
@@ -142,8 +145,7 @@ def _condition_of(session: Session, account_id: int, condition: FilterCondition,
         alternatives = [_is_deferred(account_id), in_states(account_id, states)]
     matching = or_(false(), *(alternative.condition for alternative in alternatives))
     if condition.op == "ne":
-        others = not_(matching)
-        return IndexedCondition(others, [ids_of(account_id).where(others).order_by(*NEWEST)], leads=False)
+        return not_(matching)
     id_selects = [select for alternative in alternatives for select in alternative.id_selects]
     return IndexedCondition(matching, id_selects, leads=False)
 

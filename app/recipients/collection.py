@@ -80,7 +80,7 @@ RECIPIENTS_SHAPE, ANONYMOUS_RECIPIENTS_SHAPE = _collected(RECIPIENT_SHAPE), _col
 
 
 def page_recipients(
-    session: Session, account_id: int, query: Query, viewer: Viewer, *further: IndexedCondition
+    session: Session, account_id: int, query: Query, viewer: Viewer, *further: IndexedCondition | ColumnElement[bool]
 ) -> Page:
     """A page of the account's recipients, as the viewer may see them, which meet further conditions, too."""
     shape = RECIPIENTS_SHAPE if viewer.sees_contacts else ANONYMOUS_RECIPIENTS_SHAPE

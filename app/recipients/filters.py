@@ -117,18 +117,21 @@ def answered_by_indexes(
     account_id: int,
     states: Sequence[RecipientState],
     conditions: Sequence[FilterCondition],
-    *further: IndexedCondition,
+    *further: IndexedCondition | ColumnElement[bool],
     beyond: Beyond | None = None,
     counts: bool = False,
 ) -> IndexedConditions:
     """That recipients are in one of the states and meet the conditions on anything else and further ones, in the form
-    in which indexes answer it: for a page, or a part behind a place, or to count all of them."""
+    in which indexes answer it: for a page, or a part behind a place, or to count all of them. A further condition that
+    no index answers is only checked."""
     sent = [condition for condition in conditions if _has_index(condition, "send_time")]
     conditions = (*conditions, *filter(None, map(_created_before, sent)))
     if beyond is not None:
         conditions = bounded(conditions, "creation_time", beyond.moment, ascending=beyond.ascending)
     indexed, others = _indexed(account_id, states, conditions)
-    leading, formed = choose_index(session, Recipient.id, [*further, *indexed], counts=counts)
+    looked_for = [each for each in further if isinstance(each, IndexedCondition)]
+    leading, formed = choose_index(session, Recipient.id, [*looked_for, *indexed], counts=counts)
+    formed += [each for each in further if not isinstance(each, IndexedCondition)]
     if isinstance(leading, LabelCondition):
         times = tuple(condition for condition in others if condition.filter.name == "creation_time")
         columns: dict[str, Any] = {"creation_time": RecipientLabel.creation_time}

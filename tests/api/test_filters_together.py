@@ -16,9 +16,13 @@ import pytest
 from flask import Flask
 
 from app.clock import this_second
+from app.console.message_search import page_messages, resource_for
 from app.db.bulk import insert_rows
-from app.db.models import BlockedAddress, Contact, RecipientLabel, Unsubscriber
+from app.db.models import BlockedAddress, Contact, Group, RecipientLabel, Unsubscriber
+from app.query.grammar import parse_collection
 from app.recipients.labels import tag_label
+from app.recipients.read import Viewer
+from app.recipients.redaction import Redaction
 from tests.support.client import SENDS
 from tests.support.rows import Rows
 from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant, unique
@@ -120,7 +124,8 @@ def sent(owner: Tenant) -> tuple[int, list[int], list[int]]:
             "last_open_time": opened and opened + timedelta(days=chance.randrange(3)),
             "open_type": chance.choice(["html", "text"]) if opened else "not_opened",
         }
-        ids = rows.add_send([recipient], accepted=day(number), group_id=chance.choice(groups))
+        due_in = number % 2 * 1e9  # some of those that wait are deferred
+        ids = rows.add_send([recipient], accepted=day(number), group_id=chance.choice(groups), due_in=due_in)
         labels += [(ids[0], tag, day(number)) for tag in ("x", "y") if chance.random() < 0.5]
     with owner.services.database.write() as transaction:
         added = [{"recipient_id": id_, "label": tag_label(tag), "creation_time": moment} for id_, tag, moment in labels]
@@ -145,6 +150,36 @@ def test_filters_of_messages(owner: Tenant, sent: tuple[int, list[int], list[int
         ),
     ]
     check(Items(owner, SENDS), filters)
+
+
+@pytest.mark.usefixtures("most_to_sort")
+def test_filters_of_the_console_beside_those_of_messages(owner: Tenant, sent: tuple[int, list[int], list[int]]) -> None:
+    _, groups, _ = sent
+    with owner.services.database.read() as session:
+        name = session.get_one(Group, groups[0]).name
+    viewer = Viewer(sees_contacts=True, redaction=Redaction.of(owner.services.settings))
+
+    def uuids_on_page(*filters: tuple[str, str]) -> list[str]:
+        query = parse_collection([*filters, ("limit", "100")], resource_for(viewer))
+        with owner.services.database.read() as session:
+            return [item["uuid"] for item in page_messages(session, owner.id, query, viewer).items]
+
+    here = [(f"text{operator}", text) for operator in ("", ":ne") for text in (name, "a@example")]
+    here += [("state", "deferred"), ("state:ne", "deferred"), ("state:in", "deferred,failed")]
+    others = [
+        ("state", "failed"),
+        ("state:ne", "delivered"),
+        ("email", "a@example.com"),
+        ("tag", "x"),
+        ("tag:in", "x,y"),
+    ]
+    everything = uuids_on_page()
+    alone = {filter_: uuids_on_page(filter_) for filter_ in (*here, *others)}
+    assert all(alone.values())
+    for filter_, value in (("text", name), ("text", "a@example"), ("state", "deferred")):
+        assert sorted(alone[filter_, value] + alone[f"{filter_}:ne", value]) == sorted(everything)
+    for first, second in itertools.product(here, others):
+        assert uuids_on_page(first, second) == [item for item in alone[first] if item in alone[second]], (first, second)
 
 
 @pytest.mark.usefixtures("most_to_sort")

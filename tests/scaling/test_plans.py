@@ -791,7 +791,10 @@ def test_a_page_behind_many_others_reads_no_more_than_the_first(full: Full, path
             assert rows_read(connection, *page, ("recipients", "recipient_labels", "contacts", "unsubscribers")) <= most
 
 
-CONSOLE_PAGES = ("state=deferred", "state:in=deferred,failed", f"state=deferred&{OF_NO_GROUP}")
+CONSOLE_PAGES = (
+    *("state=deferred", "state:in=deferred,failed", f"state=deferred&{OF_NO_GROUP}"),
+    *("state:ne=deferred&state=failed", f"state:ne=deferred&{OF_NO_GROUP}"),
+)
 
 
 @each("query", CONSOLE_PAGES)

@@ -20,6 +20,7 @@ from app.http.context import EXTENSION
 from tests.conftest import test_settings
 from tests.support.apps import close
 from tests.support.automations import add_automation
+from tests.support.browser import signed_in
 from tests.support.cases import each
 from tests.support.client import SENDS
 from tests.support.filled import fill
@@ -105,6 +106,18 @@ def test_a_page_by_a_value_that_many_have_reads_no_more_than_it_shows(shared: Te
     first = read(path)
     for link in (path, *(link["href"] for name, link in first["_links"].items() if name == "next")):
         assert instructions(shared, partial(read, link)) <= MOST_INSTRUCTIONS, link
+
+
+@pytest.mark.sqlite("PostgreSQL counts how many rows have a value")
+@each("query", ("text:ne=Receipts", "text:ne=Receipts&state=failed", "state:ne=deferred&state=failed"))
+def test_a_negation_that_hardly_anything_meets_is_not_looked_for(shared: Tenant, query: str) -> None:
+    """All messages but the newest are in that group."""
+    browser = signed_in(shared)
+
+    def read() -> None:
+        assert browser.get(f"/console/messages?{query}").status_code == 200
+
+    assert instructions(shared, read) <= MOST_INSTRUCTIONS
 
 
 @pytest.mark.sqlite("PostgreSQL counts how many rows have a value")
