@@ -76,10 +76,12 @@ BACKOFFS = PreparedStatement(
 
 
 def is_domain_deferral(result: DeliveryResult | None) -> bool:
-    """Whether a mail server, not a relay on the way to it, deferred more than this one recipient."""
+    """Whether a mail server, not a relay on the way to it, deferred more than this one recipient. A reply before the
+    relay has taken anything, such as to the login, is about the relay."""
     return (
         result is not None
         and result.outcome is Outcome.DEFERRED
+        and result.untaken is None
         and _SERVER_REPLY.match(result.reply) is not None
         and _DOMAIN_STATUS.fullmatch(result.status or "") is not None
     )

@@ -17,7 +17,7 @@ from app.sends.delivery.postponed import defer_backed_off
 from app.sends.outcomes import domain_deferrals
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, FIRST_LOOK, BackoffKey, is_domain_deferral
 from app.services import Services
-from app.transports.base import DeliveryResult
+from app.transports.base import DeliveryResult, Untaken
 from tests.jobs.delivery.conftest import Changed
 from tests.support.races import meanwhile
 from tests.support.rows import Rows
@@ -69,6 +69,10 @@ def deferred(rows: Rows, worker: Services, mail_server: MailServer) -> list[int]
         (DeliveryResult.deferred("450 greylisted", "4.0.0"), False),
         (DeliveryResult.deferred("no connection to relay:25: refused", "4.4.1"), False),
         (DeliveryResult.deferred("535 5.7.8 wrong credentials", "4.7.8"), False),
+        (DeliveryResult.deferred("454 4.7.0 authentication failure", "4.7.0", untaken=Untaken.TRANSPORT), False),
+        (DeliveryResult.deferred("454 4.7.0 TLS not available", "4.7.0", untaken=Untaken.TRANSPORT), False),
+        (DeliveryResult.deferred("421 4.7.0 too many connections", "4.7.0", untaken=Untaken.TRANSPORT), False),
+        (DeliveryResult.deferred("450 4.7.1 rate limit exceeded", "4.7.1", untaken=Untaken.MESSAGE), False),
         (DeliveryResult.refused("550 5.7.1 no", "5.7.1"), False),
         (None, False),
     ],
