@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from app.transports.sms import segments
 
 RECEIPT = 0x04
+INTERMEDIATE_NOTIFICATION = 0x20
+"""The type of a receipt that is not final."""
 MESSAGE_TYPE = 0x3C
 USER_DATA_HEADER = 0x40
 
@@ -89,7 +91,7 @@ def read_deliver_sm(pdu: Any) -> GatewayMessage | None:
     if pdu.esm_class is None:
         raise IncompleteMessage
     body = getattr(pdu, "message_payload", None) or pdu.short_message or b""
-    if pdu.esm_class & MESSAGE_TYPE == RECEIPT:
+    if pdu.esm_class & MESSAGE_TYPE in (RECEIPT, INTERMEDIATE_NOTIFICATION):
         return _receipt(pdu, body.decode("latin-1"))
     concatenation = _concatenation_of_parameters(pdu)
     if pdu.esm_class & USER_DATA_HEADER and body:

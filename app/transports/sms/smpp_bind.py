@@ -243,7 +243,8 @@ class Bind:
         while not self._closing.is_set():
             with contextlib.suppress(queue.Empty):
                 client, pdu = self._incoming.get(timeout=POLL_INTERVAL)
-                self._respond(client, pdu.sequence, "deliver_sm_resp", self._status_of(pdu))
+                if client is self._client:  # over a lost bind there is no response, and the gateway delivers again
+                    self._respond(client, pdu.sequence, "deliver_sm_resp", self._status_of(pdu))
 
     def _status_of(self, pdu: Any) -> int:
         """The gateway redelivers a PDU that cannot be handled now. One that has no meaning here is confirmed; one that

@@ -12,7 +12,13 @@ import pytest
 
 from app.transports.base import DeliveryResult, OutboundSms, Outcome
 from app.transports.sms import sms_transport
-from app.transports.sms.incoming import GatewayMessage, GatewayPart, GatewayReceipt, GatewayReply
+from app.transports.sms.incoming import (
+    INTERMEDIATE_NOTIFICATION,
+    GatewayMessage,
+    GatewayPart,
+    GatewayReceipt,
+    GatewayReply,
+)
 from app.transports.sms.smpp import SmppTransport
 from tests.support.servers import PATIENCE, free_port
 from tests.support.smpp import (
@@ -227,6 +233,7 @@ SAR = b"\x02\x0c\0\2\1\7" + b"\x02\x0e\0\1\3" + b"\x02\x0f\0\1\2"
         ),
         ({"body": b"id:m7 stat:ENROUTE", "esm_class": RECEIPT}, None),
         ({"body": b"stat:DELIVRD", "esm_class": RECEIPT}, None),
+        ({"body": b"id:m7 stat:ENROUTE text:Reply STOP", "esm_class": INTERMEDIATE_NOTIFICATION}, None),
         ({"body": b"caf\x05 [\x1b\x65]"}, GatewayReply("61411111111", "61400000001", "café Ä€Ñ")),
         (
             {"body": "Привет".encode("utf-16-be"), "coding": 8},
@@ -274,6 +281,25 @@ def test_a_message_that_cannot_be_handled_now_is_delivered_again(smsc: Smsc, ope
     answers = [False, False, True]
     open_(smsc.url()).listen(lambda _: answers.pop(0))
     assert [smsc.deliver("61411111111", "61400000001", b"hi") for _ in range(3)] == [LATER, LATER, OK]
+
+
+def test_a_message_of_a_lost_bind_is_left_to_its_redelivery(smsc: Smsc, open_: Open) -> None:
+    """It cannot be acknowledged any more, so the gateway delivers it again: handled twice, a reply would be doubled."""
+    taken, may_go_on = list[GatewayMessage](), threading.Event()
+
+    def take(incoming: GatewayMessage) -> bool:
+        taken.append(incoming)
+        return may_go_on.wait(PATIENCE)
+
+    transport = open_(smsc.url())
+    transport.listen(take)
+    smsc.deliver_together(*NUMBERS, [b"being handled", b"waiting"])
+    assert transport.send(sms()).outcome is Outcome.ACCEPTED, "what was sent before this answer is read, too"
+    smsc.drop()
+    smsc.wait(lambda: len(smsc.binds) == 2)
+    may_go_on.set()
+    assert smsc.deliver(*NUMBERS, b"again") == OK
+    assert taken == [GatewayReply(*NUMBERS, text) for text in ("being handled", "again")]
 
 
 def test_a_message_that_can_never_be_handled_is_refused_for_good(smsc: Smsc, open_: Open) -> None:
