@@ -67,6 +67,21 @@ def test_links_of_html_are_found(html: str, urls: list[str]) -> None:
         ("[https://a.example/x](https://b.example/%%name%%)", ["https://a.example/x"]),
         ("[A](https://a.example)'s, [b](http://b.example/(x)!)-c", ["https://a.example", "http://b.example/(x)!"]),
         ("[a](http://a.example/)[b](http://b.example/)", ["http://a.example/", "http://b.example/"]),
+        (
+            "Siehe „https://acme.example/x“. ”https://acme.example/y”",
+            ["https://acme.example/x", "https://acme.example/y"],
+        ),
+        ("https://acme.example/x… »https://acme.example/y» —", ["https://acme.example/x", "https://acme.example/y"]),
+        (
+            "https://bücher.example/straße, https://a.example/?u=https://b.example",
+            ["https://bücher.example/straße", "https://a.example/?u=https://b.example"],
+        ),
+        ("https://a.example/x,https://b.example/y", ["https://a.example/x", "https://b.example/y"]),
+        ("パスワードの再設定はhttps://acme.example/resetからどうぞ。", []),
+        ("詳細（https://acme.example/a）を参照。 请访问https://acme.example/a完成注册。", []),
+        ("https://a.example/Foo–Bar https://пример.example/", []),
+        ("[a](https://a.example/再)", ["https://a.example/再"]),
+        ("[a](https://a.example/x,https://b.example/y)", ["https://a.example/x,https://b.example/y"]),
         ("](http://a.example/(x )](http://b.example.", ["http://a.example/(x", "http://b.example"]),
     ],
 )
