@@ -12,6 +12,7 @@ from app.db.queue import RUN_QUEUE
 from app.inbound.simulated import simulate_due
 from app.maintenance.audit_seals import seal_entries
 from app.network_checks.run import NetworkChecker
+from app.runs.releases import RunReleases
 from app.runs.work import advance_due
 from jobs.runtime import process_services
 
@@ -30,7 +31,7 @@ def advance() -> None:
     if process_services().settings.oidc_issuer:
         sign_in_worker().start()
     run_due(process_services())
-    advance_due(process_services(), _due_runs())
+    advance_due(process_services(), _due_runs(), _run_releases())
 
 
 @cache
@@ -51,3 +52,8 @@ def sign_in_worker() -> SignInWorker:
 def _due_runs() -> DueAccounts:
     """What this process remembers between two wake-ups."""
     return DueAccounts(RUN_QUEUE)
+
+
+@cache
+def _run_releases() -> RunReleases:
+    return RunReleases(process_services())

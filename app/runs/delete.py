@@ -7,19 +7,16 @@ in chunks. The row is kept for the reports and events of what the automation has
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 
 from sqlalchemy import BigInteger, exists, literal, literal_column, select, tuple_, update
 
 from app.automations.run_states import HAS_ENDED, IS_LIVE, ended_columns
 from app.clock import now, this_second
 from app.db.database import Transaction
+from app.db.expressions import in_json
 from app.db.models import Automation, AutomationRun, List
 from app.runs.pause import DELETION_REASON, locked_automation
-from app.services import Services
 
-CHUNK_SIZE = 1000
-"""Runs of one transaction."""
 Position = tuple[datetime, int]
 """Trigger time and id of a run: their order in an automation."""
 OCCUPIES_PLACE = AutomationRun.entry_key == literal_column("0", BigInteger)
@@ -49,21 +46,31 @@ def _let_list_forget(transaction: Transaction, automation: Automation) -> None:
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
 
-def end_deleted(services: Services) -> None:
-    """Ends the runs of all automations that were deleted."""
-    with services.database.read() as session:
-        deleted = list(session.scalars(select(Automation.id).where(Automation.release == "end")))
-    for automation_id in deleted:
-        last: Position | None = None
-        while not services.stopping.is_set():
-            last = services.database.transact(partial(_end_chunk, automation_id=automation_id, last=last))
-            if last is None:
-                break
+def end_chunk(
+    transaction: Transaction, automation_id: int, last: Position | None, size: int
+) -> tuple[bool, Position | None]:
+    """Ends the next runs of a deleted automation: returns whether there may be more, and the last run that has been
+    looked at. An automation that others have locked is left to them."""
+    deleted = select(Automation.id).where(Automation.id == automation_id, Automation.release == "end")
+    if transaction.scalar(deleted.with_for_update(key_share=True, skip_locked=True)) is None:
+        return False, last
+    run, options = AutomationRun, {"synchronize_session": False}
+    # In the order of the index of live runs, of which those before are none any more.
+    live = select(run.id).where(run.automation_id == automation_id, IS_LIVE).order_by(run.state, run.step).limit(size)
+    if ids := transaction.scalars(live.with_for_update()).all():
+        ended = {**ended_columns(DELETION_REASON, now()), "entry_key": run.id}
+        transaction.execute(update(run).where(in_json(run.id, ids)).values(ended), execution_options=options)
+        return True, last
+    last = _free_places(transaction, automation_id, last, size)
+    if last is None:
+        done = update(Automation).where(Automation.id == automation_id).values(release=None)
+        transaction.execute(done, execution_options=options)
+    return last is not None, last
 
 
-def _end_chunk(transaction: Transaction, automation_id: int, last: Position | None) -> Position | None:
-    """Ends the chunk of runs that comes next and returns its last one; None at the end. A run that keeps its contact
-    from entering again does not any more, so that it is deleted like the others."""
+def _free_places(transaction: Transaction, automation_id: int, last: Position | None, size: int) -> Position | None:
+    """Has the next runs give up their places, and returns the last of them; None at the end. A run that keeps its
+    contact from entering again does not any more, so that it is deleted like the others."""
     run = AutomationRun
     order = run.trigger_time, run.id
     # Without a condition on what is to be changed, so that the index gives the next ones in their order.
@@ -71,16 +78,7 @@ def _end_chunk(transaction: Transaction, automation_id: int, last: Position | No
     if last is not None:
         position = tuple_(literal(last[0], run.trigger_time.type), literal(last[1], run.id.type))
         statement = statement.where(tuple_(*order) > position)
-    rows = transaction.execute(statement.order_by(*order).limit(CHUNK_SIZE).with_for_update()).all()
-    chunk_update = update(run).where(run.id.in_([row.id for row in rows]))
-    options = {"synchronize_session": False}
-    transaction.execute(
-        chunk_update.where(HAS_ENDED, OCCUPIES_PLACE).values(entry_key=run.id), execution_options=options
-    )
-    ended = {**ended_columns(DELETION_REASON, now()), "entry_key": run.id}
-    transaction.execute(chunk_update.where(IS_LIVE).values(ended), execution_options=options)
-    if len(rows) == CHUNK_SIZE:
-        return rows[-1].trigger_time, rows[-1].id
-    done = update(Automation).where(Automation.id == automation_id).values(release=None)
-    transaction.execute(done, execution_options=options)
-    return None
+    rows = transaction.execute(statement.order_by(*order).limit(size).with_for_update()).all()
+    occupying = update(run).where(in_json(run.id, [row.id for row in rows]), HAS_ENDED, OCCUPIES_PLACE)
+    transaction.execute(occupying.values(entry_key=run.id), execution_options={"synchronize_session": False})
+    return (rows[-1].trigger_time, rows[-1].id) if len(rows) == size else None

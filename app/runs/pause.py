@@ -1,14 +1,13 @@
 """Pausing and resuming automations, and cancelling runs, by hand (docs/automation-runs.md#pausing).
 
 Pausing changes one row: runs that fall due meanwhile are held when they are found (`advance`). Resuming changes one
-row, too, whatever the number of runs: what is held is let go in chunks (`release`), and what is shifted is shifted when
-it falls due. Only a pause that begins before all that is to be skipped has been let go marks it first.
+row, too, whatever the number of runs: what is held is let go in chunks (app/runs/releases.py), and what is shifted is
+shifted when it falls due. Only a pause that begins before all that is to be skipped has been let go marks it first.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Row, Update, and_, exists, false, or_, select, update
@@ -23,7 +22,6 @@ from app.db.database import Transaction
 from app.db.models import Automation, AutomationRun, table_of
 from app.errors import ServiceError
 from app.ids import describe
-from app.services import Services
 
 # Why a run ended or stands still for another cause than the rules (`EndReason` has those). Pure.
 
@@ -120,8 +118,6 @@ def locked_automation(transaction: Transaction, account_id: int, automation_id: 
 
 RELEASE_POLICIES = ("send", "skip")
 """What `Automation.release` says where held runs are let go."""
-CHUNK_SIZE = 1000
-"""Runs of one transaction."""
 HeldRun = Row[int, datetime, bool, int]
 """Id, due time, whether it skips its next step, and shifted seconds of a run."""
 
@@ -132,21 +128,11 @@ def has_held_to_release(session: Session) -> bool:
     return bool(session.scalar(select(exists().where(Automation.release.is_not(None)))))
 
 
-def release_held(services: Services) -> bool:
-    """Lets go of all such runs; returns whether there may have been some."""
-    with services.database.read() as session:
-        resumed = list(session.scalars(select(Automation.id).where(Automation.release.in_(RELEASE_POLICIES))))
-    for automation_id in resumed:
-        while not services.stopping.is_set():
-            if not services.database.transact(partial(_release, automation_id=automation_id)):
-                break
-    return bool(resumed)
-
-
-def _release(transaction: Transaction, automation_id: int) -> bool:
-    """Lets go of a chunk; returns whether there may be more."""
+def release_chunk(transaction: Transaction, automation_id: int, size: int) -> bool:
+    """Lets go of the next runs of a resumed automation; returns whether there may be more. An automation that others
+    have locked is left to them."""
     statement = select(Automation).where(Automation.id == automation_id, Automation.release.in_(RELEASE_POLICIES))
-    automation = transaction.scalars(statement.with_for_update(key_share=True)).first()
+    automation = transaction.scalars(statement.with_for_update(key_share=True, skip_locked=True)).first()
     if automation is None:
         return False
     run = AutomationRun
@@ -154,12 +140,12 @@ def _release(transaction: Transaction, automation_id: int) -> bool:
         select(run.id, run.due_time, run.skips_next, run.shifted_seconds)
         .where(*_is_held_by_pause(automation_id))
         .order_by(run.step, run.id)
-        .limit(CHUNK_SIZE)
+        .limit(size)
         .with_for_update()
     )
     runs, moment = transaction.execute(held).all(), now()
     _LET_GO.run(transaction, [_let_go_columns(automation, row, moment) for row in runs])
-    if len(runs) < CHUNK_SIZE:
+    if len(runs) < size:
         automation.release = None
         transaction.flush()
         return False

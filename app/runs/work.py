@@ -21,9 +21,8 @@ from app.db.queue import ONLY_PRIORITY, RUN_QUEUE, LockedEntry, chunk_size, lock
 from app.infrastructure import liveness
 from app.infrastructure.redis_client import AUTOMATIONS, SENDS
 from app.runs.advance import ChunkResult, advance, put_off
-from app.runs.delete import end_deleted
 from app.runs.due import lock_again, read_runs
-from app.runs.pause import release_held
+from app.runs.releases import RunReleases
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -32,21 +31,24 @@ TIME_SLICE = 30.0
 """Seconds after which a worker makes room for the next wake-up."""
 
 
-def advance_due(services: Services, due: DueAccounts | None = None) -> int:
-    """Advances what is due until nothing is, the time slice ends, or the process is asked to stop. `due` is what the
-    process remembers of the last time. Returns how many times a run was advanced."""
+def advance_due(services: Services, due: DueAccounts | None = None, releases: RunReleases | None = None) -> int:
+    """Advances what is due until nothing is, the time slice ends, or the process is asked to stop. `due` and `releases`
+    are what the process remembers of the last time. Returns how many times a run was advanced."""
     end, total = time.monotonic() + TIME_SLICE, 0
     due = due or DueAccounts(RUN_QUEUE)
-    end_deleted(services)
-    if release_held(services):
-        due.clear()
+    releases = releases or RunReleases(services)
+    releases.look()
     while not services.stopping.is_set():
         liveness.report()
         if time.monotonic() > end:
             services.wake_ups.wake(AUTOMATIONS)
             break
+        if releases.has_left and releases.take_turn():
+            due.clear()
         accounts, each = _in_turn(services, due)
         if not accounts:
+            if releases.has_left:
+                continue
             break
         try:
             advanced = _advance_chunk(services, due, accounts, each)
@@ -54,7 +56,7 @@ def advance_due(services: Services, due: DueAccounts | None = None) -> int:
             due.clear()
             raise
         total += advanced.runs
-        if not advanced.runs and due.is_empty:
+        if not advanced.runs and due.is_empty and not releases.has_left:
             break  # others have locked all that was found: looking again at once would find the same
     return total
 

@@ -19,10 +19,10 @@ from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
 from app.infrastructure.metrics import OUTCOMES
-from app.runs.pause import RESTORE_REASON, release_held
+from app.runs.pause import RESTORE_REASON
 from app.tracking.tokens import return_path
 from tests.cli.conftest import Cli
-from tests.support.automations import add_automation, runs_of
+from tests.support.automations import add_automation, release_held, runs_of
 from tests.support.cases import each
 from tests.support.client import SENDS
 from tests.support.mail_reports import delivery_failure

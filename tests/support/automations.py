@@ -10,6 +10,7 @@ from sqlalchemy import select
 from app.automations.parse import read_definition
 from app.db.models import AutomationRun
 from app.runs.define import create_automation
+from app.runs.releases import RunReleases
 from app.services import Services
 
 
@@ -25,3 +26,11 @@ def runs_of(services: Services, automation_id: int) -> list[AutomationRun]:
     with services.database.read() as session:
         statement = select(AutomationRun).where(AutomationRun.automation_id == automation_id)
         return list(session.scalars(statement.order_by(AutomationRun.id)))
+
+
+def release_held(services: Services) -> None:
+    """Lets go of all runs that pauses have held which have ended."""
+    releases = RunReleases(services)
+    releases.look()
+    while releases.has_left:
+        releases.take_turn()

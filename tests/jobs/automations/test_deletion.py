@@ -39,7 +39,8 @@ def deleted(story: Story, automation_id: int) -> None:
 def test_all_runs_of_a_deleted_automation_end_at_once_and_give_up_their_places(
     story: Story, series: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.runs.delete.CHUNK_SIZE", 2)
+    for name in ("FIRST_ROWS", "MIN_ROWS", "MAX_ROWS"):
+        monkeypatch.setattr(f"app.db.write_turns.{name}", 2)
     story.contact()
     story.work()
     story.calendar.move(days=2)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.runs.pause import Resumption, cancel, pause, release_held, resume
+from app.runs.pause import Resumption, cancel, pause, resume
+from app.runs.releases import RunReleases
 from tests.jobs.automations.conftest import ADVANCED, Story
+from tests.support.automations import release_held
 from tests.support.tenants import new_email
 
 SERIES = [
@@ -299,7 +301,8 @@ def test_a_run_that_a_pause_has_shifted_is_not_held_before_it_is_due(story: Stor
 
 
 def test_many_held_runs_are_let_go_in_chunks(story: Story, series: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.runs.pause.CHUNK_SIZE", 2)
+    for name in ("FIRST_ROWS", "MIN_ROWS", "MAX_ROWS"):
+        monkeypatch.setattr(f"app.db.write_turns.{name}", 2)
     paused(story, series)
     for _ in range(5):
         story.contact()
@@ -308,6 +311,29 @@ def test_many_held_runs_are_let_go_in_chunks(story: Story, series: int, monkeypa
     resumed(story, series, "send")
     story.work()
     assert subjects(story) == ["Hello"] * 5
+
+
+def test_a_large_automation_that_is_resumed_does_not_hold_up_a_small_one(
+    story: Story, series: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FIRST_ROWS", "MIN_ROWS", "MAX_ROWS"):
+        monkeypatch.setattr(f"app.db.write_turns.{name}", 2)
+    paused(story, series)
+    for _ in range(4):
+        story.contact()
+    small = story.automation(**ADVANCED, steps=SERIES)
+    paused(story, small)
+    story.contact()
+    story.work()
+    for automation_id in (series, small):
+        resumed(story, automation_id, "send")
+    releases = RunReleases(story.worker)
+    releases.look()
+    assert [releases.take_turn(), releases.take_turn()] == [False, True]
+    assert [state for state, _ in story.states(series)] == ["waiting"] * 2 + ["held"] * 3
+    assert [state for state, _ in story.states(small)] == ["waiting"]
+    story.work()
+    assert subjects(story) == ["Hello"] * 6
 
 
 def test_a_cancelled_run_is_over_and_its_contact_may_come_again(story: Story, series: int) -> None:
