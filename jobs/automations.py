@@ -30,8 +30,10 @@ def advance() -> None:
     network_checker().start()
     if process_services().settings.oidc_issuer:
         sign_in_worker().start()
-    run_due(process_services())
-    advance_due(process_services(), _due_runs(), _run_releases())
+    try:
+        run_due(process_services())
+    finally:  # a bulk action that fails does not stop automations
+        advance_due(process_services(), _due_runs(), _run_releases())
 
 
 @cache

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 from sqlalchemy import ColumnElement, exists, select
@@ -31,6 +32,9 @@ from app.services import Services
 
 TIME_SLICE = 1.0
 """Seconds after which a worker makes room for other work of its queue."""
+
+RETRY_DELAY = timedelta(minutes=1)
+"""After which a slice is tried again that has failed by an outage, or has taken too long."""
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +81,7 @@ def _run(services: Services, turns: WriteTurns, action: BulkAction) -> bool:
         return turns.take(max(1, len(slice_.ids)), partial(_act, services=services, slice_=slice_))
     except Exception as error:
         if is_unavailable(error):
+            services.database.transact(partial(_put_off, action_id=action.id))
             raise
         logger.exception("a bulk action has failed", extra={"bulk_action": action.id})
         services.database.transact(partial(_fail, action_id=action.id))
@@ -140,6 +145,14 @@ def _end(transaction: Transaction, action: BulkAction, state: str) -> None:
     record(transaction, act_on(action, "bulk_action.ended", **counts_of(action)))
     said = {"account_id": action.account_id, "bulk_action": action.id, "state": state, **counts_of(action)}
     transaction.after_commit(lambda: logger.info("a bulk action has ended", extra=said))
+
+
+def _put_off(transaction: Transaction, action_id: int) -> None:
+    """Lets other actions go first: a slice that takes too long fails as an outage does."""
+    action = _lock_action(transaction, action_id)
+    if action is not None:
+        action.due_time = now() + RETRY_DELAY
+        transaction.flush()
 
 
 def _fail(transaction: Transaction, action_id: int) -> None:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import event, select, update
+from sqlalchemy.exc import OperationalError
 
 from app.addresses import AccountAddress
 from app.audit.actor import Actor, acting
@@ -396,6 +398,29 @@ def test_an_action_that_cannot_be_run_ends_as_failed(parts: Alone, rows: Rows) -
         transaction.execute(update(BulkAction).where(BulkAction.id == broken).values(query="colour=red"))
     finish(parts)
     assert (find_action(parts, broken).state, find_action(parts, fine).state) == ("failed", "done")
+    assert rows.states(ids) == ["queued"] * 2
+
+
+def test_an_action_whose_slice_takes_too_long_lets_others_go_first_and_is_not_lost(parts: Alone, rows: Rows) -> None:
+    ids = failed(rows, 2)
+    slow, fine = asked(rows), asked(rows)
+
+    def cancel_statement(*_: Any) -> None:
+        event.remove(parts.services.database.engine, "before_cursor_execute", cancel_first)
+        raise OperationalError(None, None, psycopg.errors.QueryCanceled())
+
+    def cancel_first(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "FROM recipients" in statement:
+            cancel_statement()
+
+    event.listen(parts.services.database.engine, "before_cursor_execute", cancel_first)
+    before = now()
+    with pytest.raises(OperationalError):
+        run_due(parts.services)
+    finish(parts)
+    action = find_action(parts, slow)
+    assert (action.end_time, find_action(parts, fine).state) == (None, "done")
+    assert before + run.RETRY_DELAY <= action.due_time <= now() + run.RETRY_DELAY
     assert rows.states(ids) == ["queued"] * 2
 
 
