@@ -88,7 +88,8 @@ class Child:
         self._signal_group(signal.SIGTERM)
 
     def start_again(self) -> None:
-        """Restarts the process once it is time and its old process group, which may still hold the port, is gone."""
+        """Restarts the process once it is time and its old process group, which may still hold the port, is gone. If
+        the system cannot start a process now, another time is planned."""
         moment = time.monotonic()
         if self.restart_time is None or moment < self.restart_time:
             return
@@ -96,7 +97,13 @@ class Child:
             self.restart_time = moment + LOOK_INTERVAL
             return
         self._signal_group(signal.SIGKILL)
-        self.start()
+        try:
+            self.start()
+        except (OSError, subprocess.SubprocessError) as error:
+            self._process = None
+            self.pause = min(self.pause * 2, MAX_PAUSE)
+            self.restart_time = time.monotonic() + self.pause
+            logger.error("%s cannot be started (%s), trying again in %g s", self.name, error, self.pause)
 
     def _signal_group(self, number: int) -> bool:
         """Sends a signal to the process group; returns whether the group still has a process."""

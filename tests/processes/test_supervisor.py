@@ -158,6 +158,33 @@ def test_a_worker_that_dies_is_restarted(supervisor: Supervisor, monkeypatch: py
     assert worker.alive
 
 
+def test_a_restart_that_the_system_refuses_is_tried_again(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often: it says nothing about the process, even if the service is useless without it."""
+    monkeypatch.setattr("app.launcher.supervisor.MIN_PAUSE", 0.001)
+    monkeypatch.setattr("app.launcher.supervisor.MAX_PAUSE", 0.01)
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec sleep 3600\n")
+    program.chmod(0o755)
+    worker = sleeper("worker")
+    supervisor.start(worker)
+    api = Child("api", [str(program)], os.environ, essential=True)
+    supervisor.start(api)
+    first = pid(api)
+    program.rename(tmp_path / "away")
+    os.kill(first, signal.SIGKILL)
+
+    def has_started_again() -> bool:
+        if caplog.text.count("api cannot be started ([Errno 2]") > supervisors.MAX_DEATHS and not program.exists():
+            (tmp_path / "away").rename(program)
+        return (process := api._process) is not None and process.pid != first
+
+    stop_when(has_started_again, "it has started again")
+    assert supervisor.watch() == 0
+    assert (api.deaths, worker.deaths) == (1, 0)
+
+
 def test_pauses_before_restarts_grow_to_half_a_minute_and_are_reset_by_a_stable_run() -> None:
     worker = sleeper()
     pauses = []
