@@ -26,11 +26,12 @@ MIN_SECONDS = 0.05
 class WaitBudget:
     """Seconds to wait for the database: per wait, or in `total`."""
 
-    def __init__(self, seconds: float, *, total: bool = False) -> None:
+    def __init__(self, seconds: float, *, total: bool = False, statement: float = math.inf) -> None:
         self.left = seconds
         self.may_have_committed = False
         """Whether the driver was asked to commit a transaction that a repeated request would write once more."""
         self._total = total
+        self._statement = statement
 
     @property
     def is_spent(self) -> bool:
@@ -43,8 +44,10 @@ class WaitBudget:
 
     def statement_limit(self) -> float | None:
         """Seconds that a statement may take. Of a total budget, some are left for asking the server to cancel it."""
-        limit = self.limit()
-        return max(limit - CANCEL_SECONDS, limit / 2) if self._total and limit is not None else limit
+        if self._total and self.left != math.inf:
+            return max(self.left - CANCEL_SECONDS, self.left / 2)
+        limit = min(self.left, self._statement)
+        return None if limit == math.inf else limit
 
     def shorten(self, seconds: float) -> None:
         """Reduces a total budget to at most that many seconds."""
@@ -118,6 +121,17 @@ def repeatable_commits() -> Iterator[None]:
         yield
     finally:
         budget.may_have_committed = before
+
+
+@contextmanager
+def limit_statements(seconds: float) -> Iterator[None]:
+    """Inside the block of background work each statement takes at most that many seconds. A commit, which is not
+    cancelled but lost, may take as long as otherwise."""
+    token = _current.set(WaitBudget(BACKGROUND_SECONDS, statement=seconds))
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 PROBE_INTERVAL = 1.0

@@ -22,6 +22,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from app.db.database import Database, Transaction
 from app.db.expressions import is_postgresql
 from app.db.models import Base, Event, EventRotation
+from app.db.outage import is_blocked
 from app.db.prepared import execute_on_driver
 
 MAX_ID = 2**63 - 1
@@ -131,9 +132,8 @@ def id_near(known_id: int, low_bits: int) -> int:
 # On PostgreSQL they are partitions, and one is truncated: that takes no time, and waits for no snapshot. SQLite has one
 # table, and deletes the events of the older turn in pieces.
 
-LOCK_TIMEOUT = "SET LOCAL lock_timeout = '500ms'"
+LOCK_SECONDS = 0.5
 """Everybody else who needs the table waits behind this wait."""
-LOCK_TIMEOUT_SQLSTATE = "55P03"
 CHUNK = 1000
 """Events deleted in one transaction on SQLite: other writers wait for that."""
 
@@ -145,10 +145,10 @@ def lock_slot(transaction: Transaction, slot: int) -> bool:
     if not is_postgresql(transaction):
         return True
     try:
-        transaction.execute(text(LOCK_TIMEOUT))
+        transaction.limit_lock_waits(LOCK_SECONDS)
         transaction.execute(text(f"LOCK TABLE events_{slot:d} IN ACCESS EXCLUSIVE MODE"))
     except OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) != LOCK_TIMEOUT_SQLSTATE:
+        if not is_blocked(error):
             raise
         transaction.rollback()
         return False

@@ -100,6 +100,11 @@ class Transaction(ReadSession):
             begin_writing(connection)
         return connection
 
+    def limit_lock_waits(self, seconds: float) -> None:
+        """From now on, a statement that has waited that long for a lock of PostgreSQL fails (`is_blocked`)."""
+        if self.connection().dialect.name == "postgresql":
+            self.execute(text(f"SET LOCAL lock_timeout = '{round(seconds * 1000)}ms'"))
+
     def commit(self) -> None:
         """Flushes the ORM's changes and commits. Raises `OutcomeUnknown` if the connection broke before the server
         confirmed the commit."""

@@ -106,6 +106,24 @@ def is_interruption(error: BaseException) -> bool:
     return cause.sqlstate.startswith(INTERRUPTIONS) if cause.sqlstate else failure_of(cause) is LASTING_OUTAGE
 
 
+def is_cancelled(error: BaseException) -> bool:
+    """Whether PostgreSQL has cancelled a statement that took too long. It may have waited for a lock."""
+    return _sqlstate(error) == "57014"
+
+
+def is_blocked(error: BaseException) -> bool:
+    """Whether a lock of another transaction of PostgreSQL has kept a statement from its rows, for longer than
+    `Transaction.limit_lock_waits` allows or in a deadlock."""
+    return _sqlstate(error) in ("40P01", "55P03")
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    """PostgreSQL's code, unless the connection is lost."""
+    if not isinstance(error, DBAPIError) or error.connection_invalidated:
+        return None
+    return getattr(error.orig, "sqlstate", None)
+
+
 def is_locked(error: BaseException) -> bool:
     """Whether another process has kept SQLite's file to itself for as long as writers wait for it."""
     cause = error.orig if isinstance(error, DBAPIError) else None

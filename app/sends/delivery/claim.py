@@ -155,6 +155,13 @@ def release_unknown_claims(transaction: Transaction, worker: str, kept_ids: Coll
     release_claims(transaction, worker, set(transaction.scalars(leased)) - set(kept_ids))
 
 
+def locked_by_others(transaction: Transaction, worker: str, ids: Collection[int]) -> set[int]:
+    """Those of the entries leased to the worker that other transactions have locked. The others are locked until the
+    end of this one."""
+    leased = select(QueueEntry.recipient_id).where(*_leased_to(worker, ids))
+    return {*transaction.scalars(leased)} - {*transaction.scalars(leased.with_for_update(skip_locked=True))}
+
+
 def renew_leases(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
     """Extends the leases of the entries that this worker is still sending."""
     statement = update(QueueEntry).where(*_leased_to(worker, ids)).values(lease_time=seconds_from_now(LEASE))

@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -148,12 +148,12 @@ class Dispatcher:
         for recipient_id in ids:
             self._in_flight.pop(recipient_id, None)
 
-    def extend_leases(self, end: float) -> None:
-        """The leases of what is in flight were renewed, and end then by `uptime`; except those that had ended before:
-        another worker may have taken them."""
+    def extend_leases(self, end: float, renewed: Collection[int]) -> None:
+        """The leases of `renewed` were renewed, and end then by `uptime`; except those that had ended before: another
+        worker may have taken them."""
         moment = uptime()
         for recipient in self._in_flight.values():
-            if moment < recipient.lease_end:
+            if recipient.id in renewed and moment < recipient.lease_end:
                 recipient.lease_end = end
 
     def assist(self) -> None:
@@ -353,10 +353,10 @@ class Dispatchers:
         for pool, some in by_pool.items():
             self._enqueue(pool, some, room=pool.room - len(self._of(pool)))
 
-    def extend_leases(self, end: float) -> None:
+    def extend_leases(self, end: float, renewed: Collection[int]) -> None:
         """Extends leases as each dispatcher does."""
         for dispatcher in self._all.values():
-            dispatcher.extend_leases(end)
+            dispatcher.extend_leases(end, renewed)
 
     def withdraw(self, waited: float) -> list[int]:
         """Removes recipients that have waited that long for a connection; returns those of the default transports. The

@@ -15,14 +15,16 @@ import logging
 import math
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now, uptime
-from app.db.database import Database
-from app.db.outage import is_unavailable, log_failure
+from app.db.bounded_connection import limit_statements
+from app.db.database import Database, Transaction
+from app.db.outage import is_blocked, is_cancelled, is_unavailable, log_failure
 from app.infrastructure import liveness
 from app.infrastructure.redis_client import SENDS
 from app.infrastructure.tracing import span
@@ -32,6 +34,7 @@ from app.sends.delivery.claim import (
     claim,
     has_due,
     is_full,
+    locked_by_others,
     postpone,
     release_claims,
     release_unknown_claims,
@@ -57,7 +60,7 @@ from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
 from app.sends.outcomes.recovery import recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.write import report_transitions, write_bisecting, write_outcomes
+from app.sends.outcomes.write import LOCK_SECONDS, report_transitions, write_bisecting, write_outcomes
 from app.services import Services
 from app.transports.sms.incoming import IncomingHandler
 
@@ -95,21 +98,22 @@ def claim_batch(
 # What a drain still has to write: attempt results, released rows, leases.
 #
 # All of it is written in one transaction, unless one result cannot be written: then the results are written by
-# bisecting, so that it neither delays the others nor stops the sender permanently.
+# bisecting, so that it neither delays the others nor stops the sender permanently. What waits for rows that another
+# transaction has locked is put aside, and tried again from time to time.
+
+LOCK_PATIENCE = 3.0
+"""Seconds that a statement of the one transaction may take before the locked rows are looked for."""
+LOCKED_RETRY_DELAY = 1.0
+"""Seconds before locked rows are tried again."""
 
 
-class PendingOutcomes:
-    """The results and changes of a drain that are not yet in the database."""
+@dataclass(slots=True)
+class Outcomes:
+    """Results and changes."""
 
-    def __init__(self, database: Database, worker: str, rules: RetryRules) -> None:
-        self._database = database
-        self._worker = worker
-        self._rules = rules
-        self.results: list[AttemptResult] = []
-        self.released: list[int] = []
-        self.postponed: dict[int, datetime] = {}
-        self.since = 0.0
-        """When the oldest result was received, on the monotonic clock."""
+    results: list[AttemptResult] = field(default_factory=list)
+    released: list[int] = field(default_factory=list)
+    postponed: dict[int, datetime] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.results or self.released or self.postponed)
@@ -119,32 +123,105 @@ class PendingOutcomes:
         """The ids of all recipients in these outcomes."""
         return [*self.released, *self.postponed, *(result.recipient_id for result in self.results)]
 
+
+class PendingOutcomes(Outcomes):
+    """The results and changes of a drain that are not yet in the database."""
+
+    def __init__(self, database: Database, worker: str, rules: RetryRules) -> None:
+        super().__init__()
+        self._database = database
+        self._worker = worker
+        self._rules = rules
+        self.since = 0.0
+        """When the oldest result was received, on the monotonic clock."""
+        self.locked = Outcomes()
+        """What waits until other transactions unlock the rows."""
+        self.retry_time = 0.0
+        """When that is tried again, on the monotonic clock."""
+
+    @property
+    def all_ids(self) -> set[int]:
+        """The ids of all recipients in these outcomes, including those whose rows are locked."""
+        return {*self.ids, *self.locked.ids}
+
+    @property
+    def is_retry_due(self) -> bool:
+        """Whether locked rows are to be tried again."""
+        return bool(self.locked) and time.monotonic() >= self.retry_time
+
     def add(self, results: Sequence[AttemptResult]) -> None:
         if results and not self.results:
             self.since = time.monotonic()
         self.results += results
 
-    def write(self, renewed: Collection[int]) -> None:
-        """Writes all of it, and renews the leases of `renewed`. Whatever fails is kept.
+    def write(self, renewed: Collection[int]) -> Collection[int]:
+        """Writes all of it, and renews the leases of `renewed`; returns those that were. Whatever fails is kept.
 
         Raises `SQLAlchemyError` when the database is unavailable, and any failure that has nothing to do with results.
         """
-        try:
-            with span("settle", tms__results=len(self.results)), self._database.write() as transaction:
-                transitions = write_outcomes(transaction, self._worker, self.results, self._rules)
-                release_claims(transaction, self._worker, self.released)
-                postpone(transaction, self._worker, self.postponed)
-                if renewed:
-                    renew_leases(transaction, self._worker, renewed)
-        except Exception as error:
-            if is_unavailable(error) or not self.results:
-                raise
-            write_bisecting(self._database, self._worker, self.results, self._rules)
-            self.results = []
-            self.write(renewed)
-            return
+        begins = not self.locked
+        if begins:
+            try:
+                self._write_at_once(renewed)
+            except Exception as error:
+                may_be_locked = is_blocked(error) or is_cancelled(error)
+                if not may_be_locked and (is_unavailable(error) or not self.results):
+                    raise
+            else:
+                return renewed
+        elif self.is_retry_due:
+            self.results += self.locked.results
+            self.released += self.locked.released
+            self.postponed |= self.locked.postponed
+            self.locked = Outcomes()
+        renewed = self._write_beside_locks(renewed)
+        if begins and self.locked:
+            logger.warning("outcomes wait for rows that another transaction has locked: %d", len(self.locked.ids))
+        return renewed
+
+    def _write_at_once(self, renewed: Collection[int]) -> None:
+        with (
+            span("settle", tms__results=len(self.results)),
+            limit_statements(LOCK_PATIENCE),
+            self._database.write() as transaction,
+        ):
+            transitions = write_outcomes(transaction, self._worker, self.results, self._rules)
+            self._write_changes(transaction, renewed)
         self.results, self.released, self.postponed = [], [], {}
         report_transitions(transitions)
+
+    def _write_changes(self, transaction: Transaction, renewed: Collection[int]) -> None:
+        release_claims(transaction, self._worker, self.released)
+        postpone(transaction, self._worker, self.postponed)
+        if renewed:
+            renew_leases(transaction, self._worker, renewed)
+
+    def _write_beside_locks(self, renewed: Collection[int]) -> Collection[int]:
+        """Writes what can be written without waiting for locks of others, and puts aside what cannot."""
+        left = write_bisecting(self._database, self._worker, self.results, self._rules).left
+        self.results = []
+        self._put_aside(Outcomes(left))
+        with self._database.write() as transaction:
+            transaction.limit_lock_waits(LOCK_SECONDS)
+            locked = locked_by_others(transaction, self._worker, {*self.released, *self.postponed, *renewed})
+            released = [row for row in self.released if row in locked]
+            postponed = {row: due for row, due in self.postponed.items() if row in locked}
+            self.released = [row for row in self.released if row not in locked]
+            self.postponed = {row: due for row, due in self.postponed.items() if row not in locked}
+            self._put_aside(Outcomes([], released, postponed))
+            renewed = {*renewed} - locked
+            self._write_changes(transaction, renewed)
+        self.released, self.postponed = [], {}
+        return renewed
+
+    def _put_aside(self, outcomes: Outcomes) -> None:
+        if not outcomes:
+            return
+        if time.monotonic() >= self.retry_time:
+            self.retry_time = time.monotonic() + LOCKED_RETRY_DELAY
+        self.locked.results += outcomes.results
+        self.locked.released += outcomes.released
+        self.locked.postponed |= outcomes.postponed
 
 
 TIME_SLICE = 30.0
@@ -242,14 +319,14 @@ class Drain:
         while self._step():
             if time.monotonic() > self._end + MAX_WAIT and self._may_extend():
                 self._extend()
-        if not self._pending.results:
+        if not (self._pending.results or self._pending.locked):
             self._sender_worker.clear_journal()
 
     def _may_extend(self) -> bool:
         """Whether to go on for another time slice. Not with leases that may have ended: recovery would take messages
         in flight here for those of a dead worker."""
         waits = self._services.stopping.is_set() or self._is_paused() or self._must_renew()
-        return bool(self._dispatcher or self._may_have_unknown_claims) and not waits
+        return bool(self._dispatcher or self._pending.locked or self._may_have_unknown_claims) and not waits
 
     def _extend(self) -> None:
         """Begins another time slice, because one slow message must not delay all others. There may be one in flight at
@@ -262,7 +339,7 @@ class Drain:
     @property
     def _leased_ids(self) -> set[int]:
         """The recipients in flight, and those whose outcomes are not in the database."""
-        return {*self._dispatcher.recipient_ids, *self._pending.ids}
+        return {*self._dispatcher.recipient_ids, *self._pending.all_ids}
 
     def _step(self) -> bool:
         """Collects, writes and claims once; returns whether there is more to do."""
@@ -276,10 +353,10 @@ class Drain:
         if self._is_open() and time.monotonic() >= self._next_claim:
             self._claim_and_dispatch()
         stopping = self._services.stopping.is_set()
-        if stopping and self._is_paused() and not self._dispatcher:
+        if stopping and not self._dispatcher and (self._is_paused() or not (self._pending or self._must_write())):
             return False
         may_claim = (self._may_have_unknown_claims and not stopping) or (self._is_open() and self._claims_at_once)
-        return bool(self._dispatcher or self._pending or may_claim)
+        return bool(self._dispatcher or self._pending or self._pending.locked or may_claim)
 
     def _is_open(self) -> bool:
         """Whether rows may be claimed and dispatched."""
@@ -297,7 +374,7 @@ class Drain:
         self._paused_until = time.monotonic() + DATABASE_RETRY_DELAY
 
     def _collect(self) -> None:
-        if self._is_paused() and not self._dispatcher:
+        if (self._is_paused() or self._pending.locked) and not self._dispatcher:
             self._services.stopping.wait(POLL_INTERVAL)
         self._pending.add(self._dispatcher.collect(POLL_INTERVAL))
         self._pending.postponed |= self._dispatcher.collect_postponed()
@@ -316,25 +393,26 @@ class Drain:
         pending = self._pending
         is_time = not self._dispatcher or time.monotonic() > pending.since + WRITE_AFTER
         has_results = pending.results and (is_time or len(pending.results) >= MAX_BATCH_SIZE)
-        return bool(has_results or pending.released or pending.postponed or self._must_renew())
+        has_changes = pending.released or pending.postponed or pending.is_retry_due
+        return bool(has_results or has_changes or self._must_renew())
 
     def _must_renew(self) -> bool:
-        return bool(self._dispatcher) and uptime() > self._renewed_at + LEASE / 4
+        return bool(self._dispatcher or self._pending.locked) and uptime() > self._renewed_at + LEASE / 4
 
     def _write(self) -> None:
         """Writes results, released rows and leases. Those that fail are kept and written later."""
-        renewing, began, results = self._must_renew(), uptime(), self._pending.results
+        renewing, began, ids = self._must_renew(), uptime(), self._pending.all_ids
         try:
-            self._pending.write(self._dispatcher.recipient_ids if renewing else ())
+            renewed = self._pending.write(self._leased_ids if renewing else ())
         except SQLAlchemyError as error:
             self._pause(error)
             return
         finally:
-            if self._sender_worker.mirror and self._pending.results is not results:
-                self._sender_worker.mirror.settle([result.recipient_id for result in results])
+            if self._sender_worker.mirror:
+                self._sender_worker.mirror.settle(ids - self._pending.all_ids)
         if renewing:
             self._renewed_at = began
-            self._dispatcher.extend_leases(began + LEASE)
+            self._dispatcher.extend_leases(began + LEASE, renewed)
 
     def _claim_and_dispatch(self) -> None:
         """Claims the next batch when few rows are queued; a claim that finds nothing is not repeated at once."""

@@ -103,14 +103,17 @@ def _recover(services: Services, leases: ExpiredLeases, journals: list[FoundJour
     for place, journal in enumerate(journals):
         if journal.dead or journal.worker in expired:
             try:
-                _replay(services, journal.worker, journal.results())
+                if not _replay(services, journal.worker, journal.results()):
+                    journals[place] = replace(journal, dead=False, unreadable=True)
             except OSError as error:
                 journals[place] = replace(journal, dead=False, unreadable=True)
                 _complain(leases, "a journal cannot be read, and messages of its worker wait for it", error)
     dead = {journal.worker for journal in journals if journal.dead}
     unreadable = {journal.worker for journal in journals if journal.unreadable}
     expired -= unreadable
-    unmirrored = _replay_mirrors(services, leases, dead | expired) - {journal.worker for journal in journals}
+    unmirrored, locked = _replay_mirrors(services, leases, dead | expired)
+    unmirrored -= {journal.worker for journal in journals}
+    dead, expired = dead - locked, expired - locked
     if (dead or expired) and not _requeue_all(services, dead, expired - unmirrored, unmirrored, seconds):
         journals[:] = [replace(journal, dead=False) for journal in journals]
 
@@ -120,12 +123,13 @@ def _complain(leases: ExpiredLeases, what: str, error: Exception) -> None:
         logger.error("%s: %s", what, error)
 
 
-def _replay_mirrors(services: Services, leases: ExpiredLeases, workers: Collection[str]) -> set[str]:
-    """Writes what is mirrored of these workers' results; returns the workers whose mirrors Redis did not give. What a
-    mirror has of a worker of this machine is missing in its journal if the power failed, or the disk was full."""
+def _replay_mirrors(services: Services, leases: ExpiredLeases, workers: Collection[str]) -> tuple[set[str], set[str]]:
+    """Writes what is mirrored of these workers' results; returns the workers whose mirrors Redis did not give, and
+    those with results that have to wait for locked rows. What a mirror has of a worker of this machine is missing in
+    its journal if the power failed, or the disk was full."""
     if not services.database.is_server:
-        return set()
-    unmirrored = set(workers)
+        return set(), set()
+    unmirrored, locked = set(workers), set[str]()
     for worker in workers:
         if services.redis_breaker.is_open:
             break
@@ -135,21 +139,26 @@ def _replay_mirrors(services: Services, leases: ExpiredLeases, workers: Collecti
             services.redis_breaker.open()
             _complain(leases, "what dead workers have mirrored cannot be read in Redis", error)
             break
-        _replay(services, worker, mirrored.results)
-        if mirrored.fields:
-            delete_blocks(services.redis, worker, mirrored.fields)
         unmirrored.remove(worker)
-    return unmirrored
+        if not _replay(services, worker, mirrored.results):
+            locked.add(worker)
+        elif mirrored.fields:
+            delete_blocks(services.redis, worker, mirrored.fields)
+    return unmirrored, locked
 
 
-def _replay(services: Services, worker: str, recorded: Iterable[AttemptResult]) -> None:
+def _replay(services: Services, worker: str, recorded: Iterable[AttemptResult]) -> bool:
+    """Returns False if other transactions have locked any of the rows: nobody may send those messages again."""
+    is_complete = True
     rules = RetryRules.of(services.settings)
     results = iter(recorded)
     while batch := list(itertools.islice(results, BATCH_SIZE)):
         written = write_bisecting(services.database, worker, batch, rules)
-        if written:
-            LEASES_RECOVERED.labels("recipients").inc(written)
-            logger.warning("recovered the results of a dead worker", extra={"recipients": written})
+        is_complete = is_complete and not written.left
+        if written.number:
+            LEASES_RECOVERED.labels("recipients").inc(written.number)
+            logger.warning("recovered the results of a dead worker", extra={"recipients": written.number})
+    return is_complete
 
 
 def _requeue_all(

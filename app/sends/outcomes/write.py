@@ -6,7 +6,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Update, case, func, select, update
 
@@ -20,7 +20,7 @@ from app.db.counters import count_in_group, hour_of
 from app.db.database import Database, Transaction
 from app.db.expressions import between_ids, in_json
 from app.db.models import QueueEntry, Recipient, table_of
-from app.db.outage import is_unavailable
+from app.db.outage import is_blocked, is_unavailable
 from app.events.outbox import record_many
 from app.infrastructure import logs
 from app.infrastructure.metrics import DEFERRALS, OUTCOMES, TRANSPORT_OUTCOMES, account_class
@@ -286,22 +286,43 @@ def _fields(transition: Transition) -> dict[str, Any]:
     return fields
 
 
-def write_bisecting(database: Database, worker: str, results: Sequence[AttemptResult], rules: RetryRules) -> int:
-    """Writes the results of rows that are leased to `worker`, in as many transactions as it takes; returns their
-    number.
+LOCK_SECONDS = 0.2
+"""Seconds that a transaction waits for each lock once others have kept rows locked for long."""
+MAX_WAITS = 16
+"""So many of these waits bisecting takes: the sender waits meanwhile. It finds a row that is locked in ten."""
+
+
+class Written(NamedTuple):
+    """How many results were written, and which have to be passed again, because other transactions have locked their
+    rows, or might have. Those that were not tried come first."""
+
+    number: int
+    left: list[AttemptResult]
+
+
+def write_bisecting(database: Database, worker: str, results: Sequence[AttemptResult], rules: RetryRules) -> Written:
+    """Writes the results of rows that are leased to `worker`, in as many transactions as it takes.
 
     Raises when the database is unavailable, and when not even a deferral can be written; results written by then stay
     written, and may be passed again.
     """
-    try:
-        return _write(database, worker, results, rules)
-    except Exception as error:
-        if is_unavailable(error):
-            raise
-        if len(results) == 1:
-            return _defer(database, worker, results[0], rules, error)
-    half = len(results) // 2
-    return sum(write_bisecting(database, worker, some, rules) for some in (results[:half], results[half:]))
+    number, waits, blocked = 0, 0, list[AttemptResult]()
+    parts = [list(results)] if results else []
+    while parts and waits < MAX_WAITS:
+        part = parts.pop()
+        try:
+            number += _write(database, worker, part, rules)
+        except Exception as error:
+            if is_unavailable(error) and not is_blocked(error):
+                raise
+            waits += is_blocked(error)
+            if len(part) > 1:
+                parts += [part[len(part) // 2 :], part[: len(part) // 2]]
+            elif is_blocked(error):
+                blocked += part
+            else:
+                number += _defer(database, worker, part[0], rules, error)
+    return Written(number, [*chain.from_iterable(reversed(parts)), *blocked])
 
 
 def _defer(database: Database, worker: str, result: AttemptResult, rules: RetryRules, error: Exception) -> int:
@@ -313,6 +334,7 @@ def _defer(database: Database, worker: str, result: AttemptResult, rules: RetryR
 
 def _write(database: Database, worker: str, results: Sequence[AttemptResult], rules: RetryRules) -> int:
     with database.write() as transaction:
+        transaction.limit_lock_waits(LOCK_SECONDS)
         transitions = write_outcomes(transaction, worker, results, rules)
     report_transitions(transitions)
     return len(transitions)

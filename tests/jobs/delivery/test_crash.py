@@ -278,7 +278,7 @@ def test_a_renewal_extends_only_leases_that_have_not_ended(
     lease_clock.ahead, sent = case
     sending.enqueue(recipients)
     assert sending.queued() == 1  # a lease that ends within the margin
-    sending.extend_leases(lease_clock.uptime() + LEASE)
+    sending.extend_leases(lease_clock.uptime() + LEASE, sending.recipient_ids)
     sending.assist()
     if not sent:
         sending.withdraw(0)
