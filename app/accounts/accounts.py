@@ -102,13 +102,6 @@ def update_account(session: Session, account: Account, attributes: Mapping[str, 
     return apply_changes(account, checked)
 
 
-def delete_account(session: Session, account: Account) -> None:
-    """Deletes the account with everything in it, and its test account likewise."""
-    for test in session.scalars(select(Account).where(Account.test_of == account.id)):
-        session.delete(test)
-    session.delete(account)
-
-
 def _check_free(session: Session, name: str) -> None:
     if account_named(session, name) is not None:
         raise ServiceError("conflict", field="name", detail=f"there is already an account {name!r}")

@@ -7,14 +7,17 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
-from app.accounts.accounts import create_account, delete_account, update_account
+from app.accounts.accounts import create_account, update_account
 from app.accounts.attributes import ATTRIBUTES
 from app.accounts.find import all_accounts, find_account
 from app.cli.base import CommandResult, Group, NamedItem, Row, given_options, print_rows
+from app.cli.progress import progress
 from app.cli.resource import options_of
 from app.db.database import Transaction
 from app.db.models import Account
+from app.maintenance.account_deletion import delete_account
 from app.resources.definition import given_attributes, shown_values
+from app.services import Services
 
 group = Group("accounts", help="Accounts: each has its own keys, lists, messages and reports.")
 ACCOUNT = NamedItem(click.argument("named", metavar="ACCOUNT"), find_account, "installation")
@@ -71,9 +74,10 @@ def update(transaction: Transaction, account: Account, name: str | None, **optio
     return _row(account)
 
 
-@group.writes("delete", ACCOUNT)
+@group.runs("delete", ACCOUNT)
 @click.confirmation_option(prompt="Delete the account and all its contacts, messages and reports?", help="Do not ask.")
-def delete(transaction: Transaction, account: Account) -> CommandResult:
-    """Delete an account and everything in it."""
-    delete_account(transaction, account)
+def delete(parts: Services, account: Account) -> CommandResult:
+    """Delete an account and everything in it. If interrupted, repeat it."""
+    with progress("deleting", None) as advance:
+        delete_account(parts.database, account, advance)
     return CommandResult(f"deleted account {account.name}", {"id": account.id, "name": account.name, "deleted": True})

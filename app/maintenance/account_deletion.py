@@ -1,8 +1,8 @@
-"""Deleting a test account with everything that its keys have made (docs/testing.md#deleting).
+"""Deleting an account with everything in it, or only the test account of one (docs/testing.md#deleting).
 
 In many short transactions, each of which deletes the next rows that an index gives, until there are none. So nothing of
-it is remembered, and a run that was interrupted is gone on with by the next one. Every statement names the test account
-or what belongs to it. The account itself goes last, with its copies and what was written meanwhile.
+it is remembered, and a run that was interrupted is gone on with by the next one. Every statement names the account or
+what belongs to it. The account itself goes last, with what is small and what was written meanwhile.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, and_, delete, exists, func, select, tuple_
+from sqlalchemy import ColumnElement, CursorResult, and_, delete, exists, func, insert, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from app.audit.record import Act, record_at_once
-from app.clock import now
+from app.audit.actor import current_actor
+from app.audit.record import Act, record, record_at_once
+from app.audit.values import without_addresses
+from app.clock import now, this_second
 from app.db.database import Database, Transaction
 from app.db.expressions import between_ids, in_json
 from app.db.models import (
@@ -29,6 +31,8 @@ from app.db.models import (
     Base,
     BlockedAddress,
     CapturedMessage,
+    ConsoleLink,
+    ConsoleSession,
     Contact,
     Event,
     Group,
@@ -43,6 +47,7 @@ from app.db.models import (
     RecipientStep,
     ReplyPart,
     Send,
+    SendPause,
     SoftBounces,
     TagCount,
     TriggerFiring,
@@ -109,21 +114,38 @@ def delete_test_account(database: Database, account: Account, advance: Advance =
     with database.read() as session:
         counts = {"rows": rows_to_delete(session, account.id)}
     record_at_once(database, Act("test_account.deleted", account.test_of, account.id, account.name, counts=counts))
-    deletion = _Deletion(database, advance)
-    deletion.delete(_keys(account.id))
-    deletion.empty_queue(account.id)
+    return _Deletion(database, advance).delete_account(account)
+
+
+def delete_account(database: Database, account: Account, advance: Advance = lambda _: None) -> None:
+    """Deletes the account, and its test account before it. `advance` is told of the rows of each transaction.
+
+    The first transaction ends its keys and sessions, so that no request adds anything, and pauses it, so that what
+    waits is not sent. Messages that a worker is sending at that moment are waited for.
+    """
+    database.transact(partial(_shut, account=account))
     with database.read() as session:
-        parts = list(_parts(session, account.id))
-    for part in parts:
-        deletion.delete(part)
-    with database.write() as transaction:
-        is_test = table_of(Account).c.test_of.is_not(None)
-        transaction.connection().execute(delete(table_of(Account)).where(Account.id == account.id, is_test))
-    return deletion.deleted
+        tests = session.scalars(select(Account).where(Account.test_of == account.id)).all()
+    for each in (*tests, account):
+        _Deletion(database, advance).delete_account(each)
+
+
+def _shut(transaction: Transaction, account: Account) -> None:
+    """Records the deletion, and lets nobody use the account or its test account any more."""
+    is_shut = or_(Account.id == account.id, Account.test_of == account.id)
+    for each in transaction.scalars(select(Account).where(is_shut)).all():
+        record(transaction, Act("account.deleted", each.id, each.id, each.name))
+        for model in (ApiKey, ConsoleSession, ConsoleLink):
+            table = table_of(model)
+            transaction.connection().execute(delete(table).where(table.c.account_id == each.id))
+    if account.test_of is None:
+        whole = {"account_id": account.id, "kind": "account", "reason": "deleted", "creation_time": this_second()}
+        pausing = insert(table_of(SendPause)).values(**whole, paused_by=without_addresses(current_actor().name))
+        transaction.connection().execute(pausing)
 
 
 def rows_to_delete(session: Session, account_id: int) -> int:
-    """How many rows `advance` will be told of, unless more come."""
+    """How many rows `advance` is told of at the deletion of a test account, unless more come."""
     return sum(part.count(session) for part in (_keys(account_id), *_parts(session, account_id)))
 
 
@@ -132,6 +154,18 @@ class _Deletion:
         self._database, self._advance = database, advance
         self._turns = WriteTurns(database)
         self.deleted: Counter[str] = Counter()
+
+    def delete_account(self, account: Account) -> Mapping[str, int]:
+        """Deletes the account; returns how many of what."""
+        self.delete(_keys(account.id))
+        self.empty_queue(account.id)
+        with self._database.read() as session:
+            parts = list(_parts(session, account.id))
+        for part in parts:
+            self.delete(part)
+        with self._database.write() as transaction:
+            transaction.connection().execute(delete(table_of(Account)).where(Account.id == account.id))
+        return self.deleted
 
     def delete(self, part: Part) -> None:
         """Deletes all rows of the part."""
@@ -174,6 +208,9 @@ def _keys(account_id: int) -> Part:
 def _parts(session: Session, account_id: int) -> Iterator[Part]:
     """What else the account has, in the order of deleting: first what other rows refer to least."""
     yield from _webhook_parts(session, account_id)
+    for automation_id in session.scalars(select(Automation.id).where(Automation.account_id == account_id)).all():
+        runs = AutomationRun.automation_id == automation_id
+        yield Part("runs", AutomationRun, runs, (AutomationRun.trigger_time, AutomationRun.id))
     page = (Recipient.creation_time, Recipient.id)
     yield Part("recipients", Recipient, Recipient.account_id == account_id, page, _delete_steps_and_entries)
     yield Part("sends", Send, Send.account_id == account_id, (Send.id,))
@@ -182,9 +219,6 @@ def _parts(session: Session, account_id: int) -> Iterator[Part]:
     yield Part("groups", Group, Group.account_id == account_id, (Group.creation_time, Group.id), _delete_group_counts)
     for list_id in session.scalars(select(List.id).where(List.account_id == account_id)).all():
         yield Part("contacts", Contact, Contact.list_id == list_id, (Contact.creation_time, Contact.id))
-    for automation_id in session.scalars(select(Automation.id).where(Automation.account_id == account_id)).all():
-        runs = AutomationRun.automation_id == automation_id
-        yield Part("runs", AutomationRun, runs, (AutomationRun.trigger_time, AutomationRun.id))
 
 
 ACCOUNT_TABLES: tuple[tuple[Any, ...], ...] = (

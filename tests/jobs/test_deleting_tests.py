@@ -1,4 +1,4 @@
-"""`test-account delete`: everything that test keys have made goes, and nothing else (docs/testing.md#deleting)."""
+"""`test-account delete` and `accounts delete`: all of the account goes, and nothing else (docs/testing.md#deleting)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from app.db.models import (
     Webhook,
     WebhookAttempt,
 )
-from app.maintenance.account_deletion import delete_test_account, rows_to_delete
+from app.maintenance.account_deletion import delete_account, delete_test_account, rows_to_delete
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.transitions import RetryRules
@@ -271,3 +271,52 @@ def test_events_are_deleted_with_their_webhook_only(sends: SendsApi, test: Tenan
     test.new_contact(sends.list_id, email=new_email())
     delete(test)
     assert [row.webhook_id for row in rows_of(sends.tenant, Event)] == [webhook.id]
+
+
+def test_a_live_account_goes_with_its_test_account_also_after_an_interruption(
+    sends: SendsApi, test: Tenant, other_tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In transactions of two rows, however many there are. Nobody can use the account from the first one on."""
+    for name in ("FIRST_ROWS", "MIN_ROWS", "MAX_ROWS"):
+        monkeypatch.setattr(write_turns, name, 2)
+    monkeypatch.setattr(write_turns, "PAUSE_SECONDS", 0)
+    others = SendsApi(other_tenant)
+    for api, tenant in ((sends, sends.tenant), (sends, test), (others, other_tenant)):
+        fill(api, tenant)
+    drain(test.services)
+    live, theirs, advanced = sends.tenant, rows(other_tenant), list[int]()
+
+    def stop(count: int) -> None:
+        advanced.append(count)
+        if len(rows_of(live, Recipient)) < 2:
+            raise StopHere
+
+    with pytest.raises(StopHere):
+        delete_account(live.services.database, account(live), stop)
+    assert not is_there(test)
+    assert len(rows_of(live, Recipient)) < 2 < len(rows(live))
+    check_error(live.api.get("/v1/"), 401, "api_key_invalid")
+    delete_account(live.services.database, account(live), advanced.append)
+    assert max(advanced) == 2
+    assert (rows(live), rows(test), is_there(live)) == ({}, {}, False)
+    assert rows(other_tenant) == theirs
+
+
+def test_what_comes_into_the_queue_of_an_account_that_is_deleted_is_not_sent(sends: SendsApi) -> None:
+    """Such as by an automation, whose step was under way."""
+    add_webhook(sends.tenant)
+    (recipient,) = sends.send(sends.email()).recipients
+    states: list[str] = []
+
+    def queue_late(_: int) -> None:
+        if not states:
+            with sends.tenant.services.database.write() as transaction:
+                entry = claimed_entry(recipient)
+                entry.state, entry.worker, entry.lease_time, entry.attempts = "queued", None, None, 0
+                transaction.add(entry)
+            drain(sends.tenant.services)
+            states.extend(row.state for row in rows_by_account(sends.tenant, QueueEntry))
+
+    delete_account(sends.tenant.services.database, account(sends.tenant), queue_late)
+    assert states == ["paused"]
+    assert (rows(sends.tenant), is_there(sends.tenant)) == ({}, False)

@@ -68,7 +68,7 @@ class Account(Timestamps, Base):
     """Whether any of its suppressions is kept under a digest (docs/privacy.md#what-is-kept): without one, looking
     suppressions up costs nothing more."""
     test_of: Mapped[int | None] = mapped_column(BigId)
-    """No foreign key: SQLite would have to build the table anew. `delete_account` deletes the test account, too."""
+    """No foreign key: SQLite would have to build the table anew. `accounts delete` deletes the test account, too."""
 
 
 class ApiKey(Base):

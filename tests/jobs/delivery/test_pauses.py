@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from app.accounts.accounts import delete_account
 from app.clock import now
 from app.contacts.delete import delete_list
 from app.db.models import Account, QueueEntry, RecipientStep, SendPause
@@ -21,6 +20,7 @@ from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
 from app.lists.find import get_list
+from app.maintenance.account_deletion import delete_account
 from app.maintenance.sweeps import SendQueueSweep
 from app.privacy.forget import forget
 from app.sends.delivery import drain as drain_module
@@ -529,8 +529,9 @@ def test_an_account_that_is_deleted_leaves_no_message_that_is_paused(
     (kept,), (gone,) = theirs.add_send(["ann@other.example"]), rows.add_send(["ann@other.example"])
     drain(worker)
     assert (len(entries_left(worker, rows.account_id)), rows.states([kept, gone])) == (3, ["paused", "paused"])
-    with worker.database.write() as transaction:
-        delete_account(transaction, transaction.get_one(Account, rows.account_id))
+    with worker.database.read() as session:
+        account = session.get_one(Account, rows.account_id)
+    delete_account(worker.database, account)
     assert (entries_left(worker, rows.account_id), pauses_left(worker)) == ([], 1)
     go_on(worker, everywhere)
     drain(worker)
