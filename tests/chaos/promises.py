@@ -10,9 +10,9 @@ class Promise(StrEnum):
 
     LOST = "an accepted message is lost"
     MAIL_TWICE = "a mail is sent twice"
-    TEXT_TWICE = "a text is sent twice"
+    TEXT_TWICE = "a text message is sent twice"
     WHOLE = "a message arrives whole"
-    RECEIPT = "the receipt of a text that was confirmed to the gateway is lost"
+    RECEIPT = "the receipt of a text message that was confirmed to the gateway is lost"
     CONFLICT = "a request repeated with its `Idempotency-Key` gets a 409"
     REFUSAL = "a refusal"
     ANSWER = "any answer"
