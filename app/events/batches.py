@@ -289,9 +289,12 @@ def _is_due(moment: datetime, settings: Settings, exclusions: Exclusions = NO_EX
     due = or_(Webhook.due_time <= moment, Webhook.due_time > furthest)
     unleased = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
     waiting = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
-    is_excluded = or_(in_json(Webhook.id, exclusions.webhooks), in_json(Webhook.account_id, exclusions.accounts))
-    allowed = and_(Webhook.held_to.is_(None), Webhook.barred.is_(None), not_(is_excluded))
-    return and_(due, allowed, unleased, waiting.is_not(None))
+    conditions = [due, Webhook.held_to.is_(None), Webhook.barred.is_(None), unleased, waiting.is_not(None)]
+    if exclusions.webhooks:
+        conditions.append(not_(in_json(Webhook.id, exclusions.webhooks)))
+    if exclusions.accounts:
+        conditions.append(not_(in_json(Webhook.account_id, exclusions.accounts)))
+    return and_(*conditions)
 
 
 def _lock_due(transaction: Transaction, settings: Settings, exclusions: Exclusions) -> int | None:
