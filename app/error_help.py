@@ -50,14 +50,15 @@ _TYPES = {
     ),
     "ip_restricted": Help(
         "The key is valid, but the account takes requests from chosen networks only, and yours came from another.",
-        "A new server, a changed outgoing address of your network, or a proxy in front of the service that the "
-        "operator has not named in TRUSTED_PROXIES.",
+        "A new server, a changed outgoing address of your network, or a proxy in front of the service that "
+        "TRUSTED_PROXIES does not count.",
         "Send the request from a permitted network, or ask the operator to permit the address of your server "
-        f"(`{TMS} accounts update ACCOUNT --allow-network CIDR`).",
+        f"(`{TMS} accounts update ACCOUNT --allow-network CIDR`, with every permitted network, because the option "
+        "replaces the whole list).",
     ),
     "permission_denied": Help(
         "The key is valid, but its access level does not include this endpoint or this filter.",
-        "A key of the level Report or Limited where a higher one is needed.",
+        "A key of the level `report` or `limited` where a higher one is needed.",
         "`access_token_scope` in the answer to `GET /v1/` lists what the key may do, and the reference at /docs what "
         "each endpoint needs. Use a key of a sufficient level, or ask the operator for one "
         f"(`{TMS} keys create NAME --level LEVEL`).",
@@ -131,8 +132,7 @@ _SCHEMA = {
     ),
     "too_short": Help(
         "A text has fewer characters, or an array fewer elements, than needed.",
-        "A signing secret of a webhook with fewer than 32 characters. Extensions of this installation may have other "
-        "such attributes.",
+        "A signing secret of a webhook with fewer than 32 bytes. Plugins may have other such attributes.",
         "Give at least as much as the `developer_message` says.",
     ),
     "invalid_range": Help(
@@ -203,15 +203,15 @@ _SCHEMA = {
         "Send it in full, such as `https://acme.example/shop`, or `null` to clear the field.",
     ),
     "invalid_iso_date_time": Help(
-        "The value is not written as the API reads dates and times.",
-        "The form of a country, such as 31/01/2026; a zone at the end for a Date Picker field, which has none; or no "
+        "The value is not in a format of dates and times that the API accepts.",
+        "A national date format, such as 31/01/2026; a zone at the end for a Date Picker field, which has none; or no "
         "zone in `send_at` or `expiry_time`, which need one.",
         "Write `2026-01-31` or `2026-01-31T10:00:00` for a field of a list, and a time with its zone, such as "
         "`2026-01-31T10:00:00+1000`, for the others.",
     ),
     "invalid_iso_date": Help(
-        "A value of a Date of Birth field is not written as the API reads dates.",
-        "The form of a country, such as 31/01/1990, or a time after the date.",
+        "A value of a Date of Birth field is not in the format of dates that the API accepts.",
+        "A national date format, such as 31/01/1990, or a time after the date.",
         "Write the year, the month and the day: `1990-01-31`.",
     ),
     "invalid_date": Help(
@@ -503,7 +503,7 @@ _CANCELLING = {
         "The message can no longer be cancelled.",
         "An attempt to send it is in progress, it may have been delivered, or it has ended: `state` of the recipient "
         "tells which.",
-        "Nothing can take the message back. A message that is deferred after this attempt can be cancelled then.",
+        "You cannot recall the message. If this attempt is deferred, you can cancel it then.",
     ),
 }
 

@@ -371,7 +371,7 @@ class Settings:
     )
     web_workers: int = _setting(2, "API processes", parse_whole(1))
     web_threads: int = _setting(4, "threads in each API process", parse_whole(1))
-    send_workers: int = _setting(1, "processes that send messages", parse_whole(1))
+    send_workers: int = _setting(1, "sender processes that `make run` or `tms run` starts", parse_whole(1))
     send_connections: int = _setting(
         4, "connections to the mail relay or gateway that one worker uses at once", parse_whole(1)
     )

@@ -467,7 +467,7 @@ class DomainRotation(MethodView):
 
 @blp.route("/keys/<key_id>/rotate")
 class KeyRotation(MethodView):
-    """A new secret of a key."""
+    """A new token of a key."""
 
     @blp.scope(MANAGE)
     @blp.describe(
@@ -480,5 +480,5 @@ class KeyRotation(MethodView):
         errors=(409, 422),
     )
     def post(self, key_id: str) -> Response:
-        """Makes a new key of that name. The old secret works for a while."""
+        """Makes a new key of that name. The old token works for a while."""
         return _carried_out(KEYS, key_id, schemas.KeyRotationSchema, keys.rotate, 201)

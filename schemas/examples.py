@@ -128,6 +128,6 @@ MANAGEMENT = {
     "changed keys": {"one": _example("Another level", {"access_level": "limited"})},
     "secret": {"one": _example("A generated secret", {})},
     "selector": {"one": _example("A selector of your own", {"selector": "autumn-2026"})},
-    "rotation": {"one": _example("The old secret works for one more day", {"overlap_hours": 24})},
+    "rotation": {"one": _example("The old token works for one more day", {"overlap_hours": 24})},
 }
 """Bodies for keys of the level manager."""

@@ -450,7 +450,7 @@ class KeyRotationSchema(CodeSchema):
     """How a key is rotated."""
 
     overlap_hours = Number(
-        least=0, most=MAX_OVERLAP_HOURS, metadata=about("hours for which the old secret works, 168 by default")
+        least=0, most=MAX_OVERLAP_HOURS, metadata=about("hours for which the old token works, 168 by default")
     )
 
 
@@ -478,7 +478,7 @@ class KeyWithTokenSchema(ManagedKeySchema):
 
 
 class FormerKeySchema(ResponseSchema):
-    """The secret that a key had before it was rotated."""
+    """The token that a key had before it was rotated."""
 
     id = Id()
     name = fields.String()
@@ -486,7 +486,7 @@ class FormerKeySchema(ResponseSchema):
 
 
 class RotatedKeySchema(KeyWithTokenSchema):
-    """The new secret of a key, and until when the former one works."""
+    """The new token of a key, and until when the former one works."""
 
     former_key = fields.Nested(FormerKeySchema)
 

@@ -132,12 +132,12 @@ def refuse_published(token: str, settings: Settings, host: Callable[[], str]) ->
 
 def find_principal(session: Session, token: str) -> Principal:
     """The key with this token. Raises `api_key_invalid` for one that is unknown, revoked or has an expiry date, and for
-    a former secret whose overlap is over."""
+    a former token whose overlap is over."""
     return principal_of(VALID_KEY.row(session, token_hash=hash_token(token)))
 
 
 def principal_of(row: Any) -> Principal:
-    """The key of a row with KEY_COLUMNS. Raises `api_key_invalid` if there is no row, or the overlap of a former secret
+    """The key of a row with KEY_COLUMNS. Raises `api_key_invalid` if there is no row, or the overlap of a former token
     is over."""
     if row is None or (row.key_valid_until is not None and row.key_valid_until <= now()):
         raise ServiceError("api_key_invalid")

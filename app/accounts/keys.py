@@ -30,7 +30,7 @@ MAX_START_LENGTH = 225
 
 
 def list_keys(session: Session, account_id: int) -> list[ApiKey]:
-    """The keys of the account, including revoked ones and former secrets, by name."""
+    """The keys of the account, including revoked ones and former tokens, by name."""
     return list(session.scalars(select(ApiKey).where(ApiKey.account_id == account_id).order_by(ApiKey.name)))
 
 
@@ -80,9 +80,9 @@ def issue_key(
 
 def rotate_key(session: Session, key: ApiKey, overlap: timedelta) -> tuple[ApiKey, str, datetime]:
     """Gives the name of the key to a new one of the same access level; returns that, its token, and the end of the
-    overlap, until which the old secret works. No earlier secret of the name works longer than that.
+    overlap, until which the old token works. No earlier token of the name works longer than that.
 
-    Raises `ServiceError` (`conflict`) for a key that is revoked, or that is a former secret itself.
+    Raises `ServiceError` (`conflict`) for a key that is revoked, or that is a former token itself.
     """
     session.refresh(key, with_for_update=True)
     if key.revoked_time:
@@ -91,7 +91,7 @@ def rotate_key(session: Session, key: ApiKey, overlap: timedelta) -> tuple[ApiKe
         raise ServiceError("conflict", field="name", detail=f"was already rotated; rotate {key.former_name!r}")
     name, end = key.name, this_second() + overlap
     _give_name_away(session, key)
-    for former in former_secrets(session, key.account_id, name):
+    for former in former_tokens(session, key.account_id, name):
         former.valid_until = min(former.valid_until or end, end)
     made, token = _stored(session, key.account_id, name, key.access_level, expires=key.expiry_time)
     made.list_id = key.list_id
@@ -105,7 +105,7 @@ def set_smtp_list(session: Session, key: ApiKey, named: str | None) -> None:
     key.list_id = None if row is None else shown_id(row.id)
 
 
-def former_secrets(session: Session, account_id: int, name: str) -> list[ApiKey]:
+def former_tokens(session: Session, account_id: int, name: str) -> list[ApiKey]:
     """The keys that had the name, and were not revoked."""
     statement = select(ApiKey).where(
         ApiKey.account_id == account_id, ApiKey.former_name == name, ApiKey.revoked_time.is_(None)
@@ -152,17 +152,17 @@ def replace_token(session: Session, key: ApiKey, token: str) -> None:
 
 
 def revoke_key(session: Session, key: ApiKey) -> bool:
-    """Revokes the key, with the former secrets of its name; returns whether any was valid until now."""
+    """Revokes the key, with the former tokens of its name; returns whether any was valid until now."""
     moment = now()
     ended = False
-    for secret in (key, *former_secrets(session, key.account_id, key.name)):
-        ended = ended or (secret.revoked_time is None and (secret.valid_until is None or secret.valid_until > moment))
-        secret.revoked_time = secret.revoked_time or this_second()
+    for token in (key, *former_tokens(session, key.account_id, key.name)):
+        ended = ended or (token.revoked_time is None and (token.valid_until is None or token.valid_until > moment))
+        token.revoked_time = token.revoked_time or this_second()
     return ended
 
 
 def restore_key(session: Session, key: ApiKey) -> None:
-    """Takes back a revocation of the last half minute, with the former secrets that ended with the key. Raises
+    """Takes back a revocation of the last half minute, with the former tokens that ended with the key. Raises
     `ServiceError` (`conflict`) for a key that is not revoked, or was revoked before that."""
     if key.revoked_time is None:
         raise ServiceError("conflict", field="name", detail=f"the key {key.name!r} is not revoked")
@@ -175,8 +175,8 @@ def restore_key(session: Session, key: ApiKey) -> None:
         ApiKey.former_name == key.name,
         ApiKey.revoked_time == key.revoked_time,
     )
-    for secret in (key, *session.scalars(select(ApiKey).where(*ended_with_it))):
-        secret.revoked_time = None
+    for token in (key, *session.scalars(select(ApiKey).where(*ended_with_it))):
+        token.revoked_time = None
 
 
 def check_level(session: Session, account_id: int, access_level: str) -> None:

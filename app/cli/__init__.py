@@ -46,7 +46,7 @@ SECTIONS = {
     "Accounts": ("accounts", "keys", "test-account", "domains", "senders", "webhooks", "console", "seed"),
     "Sending": ("messages", "sends", "groups", "inbox", "automations", "transports", "inbound"),
     "People": ("lists", "contacts", "suppressions"),
-    "Repair": ("db", "backup", "restore", "holds", "history", "secrets", "audit"),
+    "Maintenance": ("db", "backup", "restore", "holds", "history", "secrets", "audit"),
 }
 """Title -> commands, in the order of `tms --help`. Only `tms` has `run`, `web`, `worker` and `scheduler`."""
 LONGEST_SENTENCE = 200

@@ -114,8 +114,9 @@ def _warn_of_clock(difference: Difference) -> Iterator[str]:
 
 
 def need_installation_key(parts: Services) -> None:
-    """Refuses another key to a command that encrypts something or stores keyed hashes, as a process refuses to start:
-    nobody else could read or recognise them (docs/secrets.md#one-key-for-all-hosts). The first command records it."""
+    """Refuses another key to a command that encrypts something, stores keyed hashes or shows what is signed, as a
+    process refuses to start: nobody else could read or recognise it (docs/secrets.md#one-key-for-all-hosts). The first
+    command records it."""
     _need_key(parts, check_secret_key)
 
 

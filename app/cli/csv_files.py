@@ -36,7 +36,11 @@ class Delimiter(click.ParamType[str]):
 
 
 format_options = combine_options(
-    click.option("--delimiter", type=Delimiter(), help="comma, semicolon, tab, pipe or any other character."),
+    click.option(
+        "--delimiter",
+        type=Delimiter(),
+        help="comma, semicolon, tab, pipe or one other character that is no letter, digit or quotation mark.",
+    ),
     click.option(
         "--encoding",
         type=click.Choice(ENCODINGS, case_sensitive=False),

@@ -41,10 +41,13 @@ def _one_line() -> Iterator[None]:
     "--expand",
     "part",
     flag_value="expand",
-    help="Only the migrations with which processes of the previous release keep working.",
+    help="Run only the migrations that processes of the previous release can work with.",
 )
 @click.option(
-    "--contract", "part", flag_value="contract", help="The remaining migrations. All processes must run this release."
+    "--contract",
+    "part",
+    flag_value="contract",
+    help="Run the others. All processes must run this release.",
 )
 def upgrade(parts: Services, revision: str, part: Part | None) -> CommandResult:
     """Upgrade the database to REVISION (default: the newest). Without an option, all processes must be stopped."""

@@ -109,7 +109,8 @@ def confirmed(what: str, noun: str, count: Callable[[], HeldCount], *, yes: bool
         asked_about, held_now = held_now, count()
         if (asked_about.held, asked_about.left_out) == (held_now.held, held_now.left_out):
             break
-        echo("The held items have changed since the question was asked. Run the command again.", err=True)
+        if held_now.held:
+            echo("The numbers have changed since the question was asked. Here are the new ones:", err=True)
     return held_now
 
 
@@ -254,7 +255,7 @@ def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: A
 )
 @message_options
 def drop_messages_(parts: Services, *, outcome: DropOutcome, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
-    """Drop messages. They are not sent, and each has its event."""
+    """Drop messages. They are not sent, and each causes the event of its outcome."""
     selection, count = _held_messages(parts, **options)
     if dry_run:
         held = count(sent=False).held
@@ -299,7 +300,7 @@ def drop_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> 
 @release.runs("events", "installation")
 @event_options
 def release_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> CommandResult:
-    """Release the events that waited for webhooks in the backup, and those behind them."""
+    """Release the events that waited for webhooks in the backup, and the events since the restore."""
     return _end_holds(parts, account, "Release", "released", release_webhook, dry_run=dry_run, yes=yes)
 
 

@@ -51,7 +51,7 @@ LONGEST_OVERLAP = timedelta(days=366)
 KEY = NamedItem(click.argument("named", metavar="NAME"), find_key)
 
 
-LIST_OPTION = click.option("--list", "list_", metavar="NAME|ID", help="The list of mails sent by SMTP without a list.")
+LIST_OPTION = click.option("--list", "list_", metavar="NAME|ID", help="The list of mails by SMTP that name none.")
 
 
 def _row(session: Session, key: ApiKey) -> Row:
@@ -129,7 +129,7 @@ def rotate(transaction: Transaction, old: ApiKey, overlap: timedelta) -> Row:
 
 @group.writes("revoke", of=KEY)
 def revoke(transaction: Transaction, key: ApiKey) -> CommandResult:
-    """Revoke a key. The key and its old secrets stop working at once."""
+    """Revoke a key. The key and its old tokens stop working at once."""
     ended = revoke_key(transaction, key)
     said = f"revoked key {key.name}" if ended else f"key {key.name} was already revoked"
     return CommandResult(said, _row(transaction, key))
@@ -137,6 +137,6 @@ def revoke(transaction: Transaction, key: ApiKey) -> CommandResult:
 
 @group.writes("restore", of=KEY)
 def restore(transaction: Transaction, key: ApiKey) -> CommandResult:
-    """Take back a revocation of the last 30 seconds. The old secrets that ended with the key work again, too."""
+    """Take back a revocation of the last 30 seconds. The old tokens that ended with the key work again, too."""
     restore_key(transaction, key)
     return CommandResult(f"restored key {key.name}", _row(transaction, key))

@@ -71,7 +71,7 @@ attribute_options = combine_options(
         "--connections",
         type=click.IntRange(0),
         metavar="N",
-        help="Connections of all workers together (0: as many for each as SEND_CONNECTIONS says).",
+        help="Connections of all workers together (0: no common limit; each worker opens up to SEND_CONNECTIONS).",
     ),
     click.option(
         "--rate",

@@ -125,12 +125,12 @@ def _moment(_context: object, _parameter: object, text: str | None) -> datetime 
 
 
 @group.writes("replay", WEBHOOK)
-@click.option("--last", type=click.IntRange(1), metavar="N", help="Maximum number of events.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="The last N events.")
 @click.option(
     "--since", metavar="TIME", callback=_moment, help="All events that were sent to it since this time, in UTC."
 )
 def replay_(transaction: Transaction, webhook: Webhook, last: int | None, since: datetime | None) -> CommandResult:
-    """Send again what a webhook has accepted, as far back as it is kept: the last events, or all since a time."""
+    """Send events again that a webhook accepted or that were dropped: the last N, or all since a time."""
     if (last is None) == (since is None):
         raise WrongValue("use either --last or --since")
     replayed = replay_since(transaction, webhook, since) if since else replay(transaction, webhook, last or 0)

@@ -20,7 +20,7 @@ OVERLAPS = {
     **{"0": "now", "1": "after one hour", "24": "after one day"},
     **{"168": "after seven days", "720": "after thirty days"},
 }
-"""Hours for which an old secret goes on working -> when it ends, in words."""
+"""Hours for which an old token goes on working -> when it ends, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class KeyState:
 
     @property
     def end_time(self) -> datetime | None:
-        """When the overlap of a former secret ends."""
+        """When the overlap of a former token ends."""
         return self.key.valid_until
 
     @property
@@ -77,7 +77,7 @@ def find_key(session: Session, account_id: int | None, key_id: int) -> ApiKey:
 
 
 def overlap_of(text: str) -> timedelta:
-    """The time for which an old secret goes on working. Raises `invalid_string` for one that the form does not
+    """The time for which an old token goes on working. Raises `invalid_string` for one that the form does not
     have."""
     if text not in OVERLAPS:
         raise ServiceError(

@@ -111,7 +111,7 @@ def _before_rotating(session: ReadSession, key_id: str) -> Question | None:
 
 @blp.changes("/keys/<key_id>/rotate", MANAGE, refused=keys, asks=_before_rotating)
 def rotate(transaction: Transaction, key_id: str) -> Response:
-    """Makes a new secret for a key, and shows it, only this once; the old one goes on working for as long as the form
+    """Makes a new token for a key, and shows it, only this once; the old one goes on working for as long as the form
     says."""
     key = find_key(transaction, signed_in().account_id, path_id(key_id))
     made, token, end = rotate_key(transaction, key, overlap_of(request.form.get("overlap", "")))
@@ -130,14 +130,14 @@ def _before_revoking(session: ReadSession, key_id: str) -> Question:
     key = find_key(session, signed_in().account_id, path_id(key_id))
     facts = [
         *_last_use(key),
-        "Requests with this key or its old secrets are refused at once. You can undo this for 30 seconds.",
+        "Requests with this key or its old tokens are refused at once. You can undo this for 30 seconds.",
     ]
     return Question(f"Revoke the key {key.name}?", facts, "Revoke key", link(PATH, [], key.account_id))
 
 
 @blp.changes("/keys/<key_id>/revoke", MANAGE, asks=_before_revoking)
 def revoke(transaction: Transaction, key_id: str) -> Done:
-    """Ends a key and its former secrets at once."""
+    """Ends a key and its former tokens at once."""
     key = find_key(transaction, signed_in().account_id, path_id(key_id))
     revoke_key(transaction, key)
     undo = link(f"{PATH}/{key.id}/restore", [], key.account_id)

@@ -41,7 +41,7 @@ QUESTIONS = {
     ),
     "/keys/<key_id>/revoke": (
         r"Revoke the key [\w-]+\? It has not been used\. A use in the last minute may not be recorded yet\. "
-        r"Requests with this key or its old secrets are refused at once\. You can undo this for 30 seconds\. "
+        r"Requests with this key or its old tokens are refused at once\. You can undo this for 30 seconds\. "
         r"Go back Revoke key"
     ),
     "/keys/<key_id>/rotate": (

@@ -39,7 +39,7 @@ def test_it_has_the_commands_of_flask_and_the_processes() -> None:
 
 def test_its_help_has_sections_with_whole_sentences() -> None:
     printed = run("--help").stdout
-    assert re.findall(r"^(\S.*):$", printed, re.M) == ["Options", "Run", "Accounts", "Sending", "People", "Repair"]
+    assert re.findall(r"^(\S.*):$", printed, re.M) == ["Options", "Run", "Accounts", "Sending", "People", "Maintenance"]
     assert "..." not in printed.partition("\nRun:")[2]
 
 
