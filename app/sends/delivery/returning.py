@@ -8,14 +8,14 @@ import threading
 import time
 from functools import cache, partial
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import BigInteger, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Database
 from app.db.prepared import PreparedStatement
 from app.db.types import UtcDateTime
-from app.sends.pauses.release import PausedMessages, first_ended_pause
+from app.sends.pauses.release import PausedMessages, next_ended_pause
 from app.sends.scheduled import ScheduledMessages, has_scheduled_due
 
 SECONDS_BETWEEN_SLICES = 0.1
@@ -30,15 +30,16 @@ def has_returning(session: Session) -> bool:
     return is_due or pause_id is not None
 
 
-def _look(session: Session) -> tuple[int | None, bool]:
-    """A pause that has ended, and whether the time of any scheduled message has come: one statement."""
-    ((pause_id, is_due),) = _statement().tuples(session, moment=now())
+def _look(session: Session, last: int = 0) -> tuple[int | None, bool]:
+    """The next pause after `last` that has ended, and whether the time of a scheduled message has come, at once."""
+    ((pause_id, is_due),) = _statement().tuples(session, moment=now(), last=last)
     return pause_id, bool(is_due)
 
 
 @cache
 def _statement() -> PreparedStatement:
-    return PreparedStatement(select(first_ended_pause(), has_scheduled_due(bindparam("moment", type_=UtcDateTime()))))
+    pause_id = next_ended_pause(bindparam("last", type_=BigInteger()))
+    return PreparedStatement(select(pause_id, has_scheduled_due(bindparam("moment", type_=UtcDateTime()))))
 
 
 class ReturningMessages:
@@ -64,7 +65,7 @@ class ReturningMessages:
         if began < self._next:
             return 0
         with self._database.read() as session:
-            pause_id, is_due = _look(session)
+            pause_id, is_due = _look(session, self._paused.last)
         self.has_left = is_due or pause_id is not None
         queued = self._queue_scheduled() if is_due else 0
         if pause_id is not None:

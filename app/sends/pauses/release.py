@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Row, ScalarSelect, case, delete, exists, select
+from sqlalchemy import ColumnElement, Row, case, delete, exists, func, select
 
 from app.clock import now
 from app.db.database import Transaction
@@ -24,28 +24,32 @@ IS_PAUSED = entry_in_state(RecipientState.PAUSED)
 RESUME_DETAIL = "the pause has ended"
 
 
-def first_ended_pause() -> ScalarSelect[int]:
-    """The id of the first pause that has ended of which messages may be left, or null, as a column to select."""
-    ended = select(SendPause.id).where(SendPause.resumed_time.is_not(None))
-    return ended.order_by(SendPause.id).limit(1).scalar_subquery()
+def next_ended_pause(last: ColumnElement[int]) -> ColumnElement[int]:
+    """The id of a pause that has ended of which messages may be left, or null, as a column to select: the next after
+    `last`, or the first."""
+    ended = select(SendPause.id).where(SendPause.resumed_time.is_not(None)).order_by(SendPause.id).limit(1)
+    return func.coalesce(ended.where(SendPause.id > last).scalar_subquery(), ended.scalar_subquery())
 
 
 class PausedMessages:
-    """The messages of pauses that have ended, as one process remembers them."""
+    """The messages of pauses that have ended, as one drain remembers them."""
 
     def __init__(self) -> None:
-        self._pause_id = self._after = 0
-        """Where the next slice begins: without it each would read past all those before, beside a snapshot that is
-        held elsewhere."""
+        self.last = 0
+        """The pause that had the last turn: a large one does not keep those of other accounts waiting."""
+        self._after: dict[int, int] = {}
+        """Pause -> where its next slice begins: without it each would read past all those before, beside a snapshot
+        that is held elsewhere."""
 
     def queue_slice(self, transaction: Transaction, pause_id: int) -> int:
         """Lets go of a slice of those of the pause; returns how many."""
-        after = self._after if pause_id == self._pause_id else 0
-        rows = _lock(transaction, pause_id, after)
+        rows = _lock(transaction, pause_id, self._after.pop(pause_id, 0))
         _let_go(transaction, rows)
         if len(rows) < SLICE_SIZE:
             _forget_empty(transaction, pause_id)
-        self._pause_id, self._after = pause_id, rows[-1].recipient_id if len(rows) == SLICE_SIZE else 0
+        else:
+            self._after[pause_id] = rows[-1].recipient_id
+        self.last = pause_id
         return len(rows)
 
 

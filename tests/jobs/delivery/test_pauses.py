@@ -3,6 +3,7 @@ its order (docs/waiting.md#pauses)."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
@@ -224,6 +225,25 @@ def test_a_backlog_is_put_aside_and_let_go_in_slices(
     assert set(rows.states(ids)) == {"delivered"}
     assert sorted(arrived(mail_server)) == sorted(f"{number}@people.example" for number in range(250))
     assert pauses_left(worker) == 0
+
+
+def test_a_large_pause_that_has_ended_keeps_no_small_one_waiting(
+    rows: Rows, worker: Services, pausing: Pausing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(releasing, "SLICE_SIZE", 2)
+    monkeypatch.setattr(returning_messages, "SECONDS_BETWEEN_SLICES", 0.0)
+    large, small = pausing(domain="large.example"), pausing(domain="small.example")
+    ids = rows.add_send([f"{number}@large.example" for number in range(6)])
+    (waiting,) = rows.add_send(["ann@small.example"])
+    drain(worker)
+    for subject in (large, small):
+        go_on(worker, subject)
+    returning = ReturningMessages(worker.database)
+    returning.begin()
+    assert [returning.queue_slices(threading.Event()) for _ in range(2)] == [2, 1]
+    assert (rows.states([waiting]), rows.states(ids)) == (["queued"], ["queued"] * 2 + ["paused"] * 4)
+    assert [returning.queue_slices(threading.Event()) for _ in range(3)] == [2, 2, 0]
+    assert (rows.states(ids), pauses_left(worker)) == (["queued"] * 6, 0)
 
 
 def test_a_worker_that_stops_between_two_slices_leaves_the_rest_to_the_next(
