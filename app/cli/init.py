@@ -29,14 +29,12 @@ from app.db.schema import schema_of
 from app.distribution import COMMAND_LINE
 from app.first_setup.answers import check_relays
 from app.first_setup.first_send import curl, first_mail
-from app.first_setup.reach import TRANSPORTS, SetupRequest, SetupResult, present_account, reach
+from app.first_setup.reach import TRANSPORTS, SetupRequest, SetupResult, destination, present_account, reach
 from app.http.context import services
-from app.infrastructure.startup_report import email_destination
 from app.maintenance.domain_check import verify_domain
-from app.routing.transports import shown_url, transport_named
+from app.routing.transports import display_urls, transport_named
 from app.services import Services
 from app.settings import Settings, is_loopback
-from app.transports.urls import display_url
 
 # What `flask init` prints: what is there, what is to be published, and how to send the first mail.
 
@@ -51,20 +49,13 @@ def report(session: Session, settings: Settings, reached: SetupResult, domain: R
         "account": {"id": account.id, "name": account.name, "owner_email": account.owner_email},
         "key": {"id": key.id, "name": key.name, "revoked": key.revoked_time is not None, "token": reached.token},
         "list": {"id": reached.contact_list.id, "name": reached.contact_list.name},
-        "mail_goes_to": _destination(session, settings, "email"),
-        "texts_go_to": _destination(session, settings, "sms"),
+        "mail_goes_to": display_urls(destination(session, settings, "email")),
+        "texts_go_to": display_urls(destination(session, settings, "sms")),
         "created": list(reached.created),
         "public_url_is_local": is_loopback(urlsplit(settings.public_url).hostname or ""),
         "domain": {name: domain[name] for name in ("name", "verified", "trusted", "records")},
         "first_mail": curl(settings.public_url, reached.token or EARLIER_TOKEN_PLACEHOLDER, body),
     }
-
-
-def _destination(session: Session, settings: Settings, type_: str) -> str:
-    transport = transport_named(session, TRANSPORTS[type_][0])
-    if transport is not None:
-        return shown_url(settings.secret_keys, transport)
-    return email_destination(settings) if type_ == "email" else display_url(settings.sms_transport_url)
 
 
 def print_report(facts: dict[str, Any]) -> None:

@@ -17,13 +17,23 @@ from app.db.models import Account, ApiKey, Domain, List
 from app.errors import ServiceError
 from app.lists.define import add_field, create_list
 from app.routing.routes import create_route, route_named
-from app.routing.transports import create_transport, transport_named, update_transport
+from app.routing.transports import create_transport, transport_named, update_transport, url_of
 from app.secret_keys import SecretKeys
+from app.settings import Settings
 
 FIELDS = (("Email", "Email"), ("Mobile", "Mobile Phone"), ("First Name", "First Name"), ("Last Name", "Last Name"))
 """Name and type of the fields of the first list."""
 TRANSPORTS = {"email": ("relay", "mail"), "sms": ("gateway", "texts")}
 """Type of message -> the name of its transport and of the route that leads all messages of the type over it."""
+
+
+def destination(session: Session, settings: Settings, type_: str) -> str | None:
+    """The URL that messages of the type leave for: that of the transport which `init` has stored, else that of the
+    settings. None if it was stored under another SECRET_KEY."""
+    transport = transport_named(session, TRANSPORTS[type_][0])
+    if transport is not None:
+        return url_of(settings.secret_keys, transport)
+    return settings.email_transport_url if type_ == "email" else settings.sms_transport_url
 
 
 @dataclass(frozen=True, slots=True)

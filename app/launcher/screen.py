@@ -17,12 +17,12 @@ from app.accounts.sessions import link_url, make_link
 from app.db.models import ApiKey, List, ListField, Message
 from app.distribution import COMMAND_LINE, INSTALLED
 from app.first_setup.first_send import curl
-from app.infrastructure.startup_report import email_destination
+from app.first_setup.reach import destination
+from app.routing.transports import display_urls
 from app.secret_keys import replace_file
 from app.seed.read import read_file
 from app.services import Services
 from app.settings import Settings, SettingsError, parse_port
-from app.transports.urls import display_url
 
 # The demo: its key, which the screen shows, and the receiver of its webhook on a loopback port.
 #
@@ -147,7 +147,7 @@ RESET_MESSAGE = "Password reset"
 
 def screen(services: Services, demo: Demo | None) -> str:
     """The text. With the demo it contains the key and `curl` commands that work as printed."""
-    settings, rows = services.settings, _rows(services.settings, demo)
+    settings, rows = services.settings, _rows(services, demo)
     lines = ["", "  The service is running. Ctrl-C stops it.", ""]
     lines += [f"  {name:<14}{value}" for name, value in rows]
     if demo and settings.console and not settings.exposed:
@@ -173,16 +173,19 @@ def screen(services: Services, demo: Demo | None) -> str:
     return "\n".join([*lines, ""])
 
 
-def _rows(settings: Settings, demo: Demo | None) -> list[tuple[str, str]]:
+def _rows(services: Services, demo: Demo | None) -> list[tuple[str, str]]:
     """Where everything is, each with its name."""
+    settings = services.settings
+    with services.database.read() as session:
+        mail, texts = (display_urls(destination(session, settings, type_)) for type_ in ("email", "sms"))
     rows = [
         ("API", f"{settings.public_url}/v1/"),
         (
             "API key",
             demo.token if demo else f"one from your seed file, or: {COMMANDS} keys create --help",
         ),
-        ("Mail goes to", email_destination(settings)),
-        ("Texts go to", display_url(settings.sms_transport_url)),
+        ("Mail goes to", mail),
+        ("Texts go to", texts),
         ("Data", str(settings.data_dir)),
     ]
     if settings.log_file:

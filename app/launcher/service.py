@@ -30,6 +30,7 @@ from app.db.outage import reason
 from app.db.planner_statistics import has_planner_statistics, write_planner_statistics
 from app.db.schema import schema_of
 from app.distribution import python_command
+from app.first_setup.reach import destination
 from app.infrastructure import logs
 from app.infrastructure.running_service import LOCK_FILE, owner_in, write_owner
 from app.infrastructure.start_checks import StartRefused, check_start
@@ -412,12 +413,17 @@ def _print_readiness(start: Start, sends: bool) -> None:
     """Says that mail leaves now, or what keeps it: no sender that runs, or a relay that cannot be reached."""
     if not sends:
         obstacle = "no process that sends messages has started, so messages wait"
-    elif unreachable := unreachable_relays(start.settings.email_transport_url):
+    elif unreachable := unreachable_relays(_relay_url(start.settings)):
         obstacle = f"{' and '.join(unreachable)}. Mail is accepted, and waits"
     else:
         obstacle = ""
     if not start.supervisor.stop_requested:
         print(f"  Not ready: {obstacle}.\n" if obstacle else "  Ready: mail leaves now.\n", flush=True)
+
+
+def _relay_url(settings: Settings) -> str:
+    with _temporary_services(settings) as services, services.database.read() as session:
+        return destination(session, settings, "email") or ""
 
 
 def unreachable_relays(url: str) -> list[str]:

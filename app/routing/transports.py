@@ -157,7 +157,11 @@ def transport_urls(session: Session, secret_keys: SecretKeys) -> list[str]:
 
 def shown_url(secret_keys: SecretKeys, transport: Transport) -> str:
     """The URL for display, without users, passwords and options."""
-    url = url_of(secret_keys, transport)
+    return display_urls(url_of(secret_keys, transport))
+
+
+def display_urls(url: str | None) -> str:
+    """A URL for display, which may name several relays; None is that of a transport that cannot be read."""
     if url is None:
         return "unreadable: it was stored under another SECRET_KEY"
     return ", else to ".join(map(display_url, relay_urls(url)))

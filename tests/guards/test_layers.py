@@ -146,9 +146,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "inbound",
         ),
         *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),
-        *("resources", "routing", "runs", "seed", "sends", "services", "sign_in", "suppressions", "transports"),
+        *("resources", "routing", "runs", "seed", "sends", "services", "sign_in", "suppressions"),
     ),
-    "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
+    "launcher": ("accounts", "db", "first_setup", "infrastructure", "routing", "seed", "services", "transports"),
     "demo": (),
     "application": (
         "accounts",

@@ -14,6 +14,7 @@ from app import create_app
 from app.db.models import Webhook
 from app.launcher import screen as demos
 from app.launcher.screen import Demo, screen
+from app.routing.transports import create_transport
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
@@ -92,6 +93,13 @@ def test_a_password_of_the_relay_is_not_shown(
     text = screen(relay, demo)
     assert f"Mail goes to  {expected}\n" in text
     assert "hunter2" not in text
+
+
+def test_the_relay_that_init_has_stored_is_shown(services: Services, demo: Demo) -> None:
+    relay = {"name": "relay", "type": "email", "url": "smtp://me:hunter2@mail.example:587"}
+    with services.database.write() as transaction:
+        create_transport(transaction, services.settings.secret_keys, relay)
+    assert "Mail goes to  smtp://mail.example:587\n" in screen(services, demo)
 
 
 def test_the_port_of_the_receiver_is_kept_in_the_data_folder(settings: Settings) -> None:
