@@ -23,7 +23,7 @@ from app.bulk_actions.query import query_of
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Account, BulkAction
-from app.db.outage import is_unavailable
+from app.db.outage import is_cancelled, is_unavailable
 from app.db.write_turns import WriteTurns
 from app.infrastructure import liveness
 from app.infrastructure.redis_client import AUTOMATIONS, SENDS
@@ -34,7 +34,7 @@ TIME_SLICE = 1.0
 """Seconds after which a worker makes room for other work of its queue."""
 
 RETRY_DELAY = timedelta(minutes=1)
-"""After which a slice is tried again that has failed by an outage, or has taken too long."""
+"""After which a slice is tried again that has taken too long."""
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,8 @@ def _run(services: Services, turns: WriteTurns, action: BulkAction) -> bool:
         return turns.take(max(1, len(slice_.ids)), partial(_act, services=services, slice_=slice_))
     except Exception as error:
         if is_unavailable(error):
-            services.database.transact(partial(_put_off, action_id=action.id))
+            if is_cancelled(error):
+                services.database.transact(partial(_put_off, action_id=action.id))
             raise
         logger.exception("a bulk action has failed", extra={"bulk_action": action.id})
         services.database.transact(partial(_fail, action_id=action.id))
@@ -148,7 +149,7 @@ def _end(transaction: Transaction, action: BulkAction, state: str) -> None:
 
 
 def _put_off(transaction: Transaction, action_id: int) -> None:
-    """Lets other actions go first: a slice that takes too long fails as an outage does."""
+    """Lets other actions go first."""
     action = _lock_action(transaction, action_id)
     if action is not None:
         action.due_time = now() + RETRY_DELAY

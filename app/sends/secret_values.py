@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 
 from app.content.values import decode
 from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
+from app.tracking.links import foreign_marks
 
 MASK = "••••"
 """Shown in place of a secret value."""
@@ -108,7 +109,8 @@ class SecretValues:
         brackets; the longest first, None if there are too many. A value that is HTML counts as it is written and as it
         is read."""
         forms = {form for value in self.values.values() for form in (value, decode(value))}
-        pieces = {piece.strip("([" + _PUNCTUATION) for form in forms for piece in _BETWEEN_PIECES.split(form)} - {""}
-        parts = {part.strip(_PUNCTUATION) for piece in pieces for part in _BRACKETS.split(_LINK_TEXT.sub("(", piece))}
+        around = _PUNCTUATION + "".join(map(foreign_marks, forms))
+        pieces = {piece.strip("([" + around) for form in forms for piece in _BETWEEN_PIECES.split(form)} - {""}
+        parts = {part.strip(around) for piece in pieces for part in _BRACKETS.split(_LINK_TEXT.sub("(", piece))}
         pieces |= {part for part in parts if len(part) >= MIN_PART}
         return tuple(sorted(pieces, key=len, reverse=True)) if len(pieces) <= MAX_PIECES else None

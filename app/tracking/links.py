@@ -44,11 +44,10 @@ _ATTRIBUTE = re.compile(
 )
 _END = re.compile(r"[\s/]*>")
 _WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
-_TEXT_URL = re.compile(
-    r"(?<=\]\()https?://(?:(?!\]\()[^\s<>\"])+|https?://(?:(?!\]\(|[,;]https?://)[^\s<>\"])+", re.IGNORECASE
-)
-"""It ends before `](`, because the text of a link in a generated text, `[text](address)`, may itself be a URL, and
-before the next URL of a list, except in such an address."""
+_TEXT_URL = re.compile(r"https?://(?:(?!\]\()[^\s<>\"])+", re.IGNORECASE)
+"""It ends before `](`, because the text of a link in a generated text, `[text](address)`, may itself be a URL."""
+_NEXT_URL = re.compile(r"[,;]https?://", re.IGNORECASE)
+"""Where the next URL of a list may begin, or a URL in the query of another."""
 _DROPPED_BY_BROWSERS = re.compile(r"[\t\r\n]+")
 _PUNCTUATION = ".,;:!?'"
 """Characters at the end of a URL in a text that belong to the surrounding sentence."""
@@ -149,17 +148,26 @@ def _url_of_match(match: re.Match[str]) -> str:
 
 def _without_punctuation(url: str) -> str:
     """The URL without the punctuation that follows it; a closing bracket belongs to it if the URL opens one. Empty if
-    it is not clear where it ends: in some scripts no space follows a URL."""
-    foreign = set() if url.isascii() else {character for character in url if not character.isascii()}
-    marks = "".join(character for character in foreign if unicodedata.category(character)[0] in "PZ")
-    end = len(url.rstrip(_PUNCTUATION + ")]" + marks))
-    if any(not unicodedata.name(character, "").startswith("LATIN ") for character in foreign.intersection(url[:end])):
+    it is not clear where it ends: in some scripts no space follows a URL, nor in some lists."""
+    end = len(url.rstrip(_PUNCTUATION + ")]" + foreign_marks(url)))
+    if _NEXT_URL.search(url) or not _is_latin(url[:end]):
         return ""
     unclosed = {close: url.count(opening, 0, end) - url.count(close, 0, end) for close, opening in _OPENING.items()}
     while end < len(url) and unclosed.get(url[end], 0) > 0:
         unclosed[url[end]] -= 1
         end += 1
     return url[:end]
+
+
+def foreign_marks(text: str) -> str:
+    """The punctuation and separators in the text that are not ASCII."""
+    foreign = () if text.isascii() else set(text)
+    return "".join(sign for sign in foreign if not sign.isascii() and unicodedata.category(sign)[0] in "PZ")
+
+
+def _is_latin(text: str) -> bool:
+    letters = () if text.isascii() else set(unicodedata.normalize("NFC", text))
+    return all(letter.isascii() or unicodedata.name(letter, "").startswith("LATIN ") for letter in letters)
 
 
 STORED_LINK_BYTE = 0

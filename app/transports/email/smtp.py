@@ -180,8 +180,9 @@ def _envelope_result(dialogue: Dialogue, replies: Sequence[Reply]) -> DeliveryRe
     """The result of MAIL, RCPT and DATA, sent together: None when the server waits for the content."""
     sender, recipient, data = replies
     refused = _refused(sender, recipient)
-    if refused and data.code == 354:
-        raise SessionClosed(_refusal(refused))  # only closing keeps the server from accepting an empty message
+    if refused and (data.code == 354 or data is CLOSED):
+        # Only closing keeps the server from accepting an empty message, and a late reply from answering RSET.
+        raise SessionClosed(_refusal(refused))
     if refused or data.code != 354:
         return _reset(dialogue, refused or data)
     return None

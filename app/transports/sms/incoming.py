@@ -87,11 +87,14 @@ class IncompleteMessage(Exception):
 
 
 def read_deliver_sm(pdu: Any) -> GatewayMessage | None:
-    """The receipt or reply in a PDU; None for a receipt that is not final or has no id. Raises `IncompleteMessage`."""
+    """The receipt or reply in a PDU; None for what is not final, or a receipt without an id. Raises
+    `IncompleteMessage`."""
     if pdu.esm_class is None:
         raise IncompleteMessage
     body = getattr(pdu, "message_payload", None) or pdu.short_message or b""
-    if pdu.esm_class & MESSAGE_TYPE in (RECEIPT, INTERMEDIATE_NOTIFICATION):
+    if pdu.esm_class & MESSAGE_TYPE == INTERMEDIATE_NOTIFICATION:
+        return None
+    if pdu.esm_class & MESSAGE_TYPE == RECEIPT:
         return _receipt(pdu, body.decode("latin-1"))
     concatenation = _concatenation_of_parameters(pdu)
     if pdu.esm_class & USER_DATA_HEADER and body:

@@ -234,6 +234,7 @@ SAR = b"\x02\x0c\0\2\1\7" + b"\x02\x0e\0\1\3" + b"\x02\x0f\0\1\2"
         ({"body": b"id:m7 stat:ENROUTE", "esm_class": RECEIPT}, None),
         ({"body": b"stat:DELIVRD", "esm_class": RECEIPT}, None),
         ({"body": b"id:m7 stat:ENROUTE text:Reply STOP", "esm_class": INTERMEDIATE_NOTIFICATION}, None),
+        ({"body": b"id:m7 stat:UNDELIV err:001", "esm_class": INTERMEDIATE_NOTIFICATION}, None),
         ({"body": b"caf\x05 [\x1b\x65]"}, GatewayReply("61411111111", "61400000001", "café Ä€Ñ")),
         (
             {"body": "Привет".encode("utf-16-be"), "coding": 8},
