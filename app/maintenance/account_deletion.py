@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, and_, delete, exists, func, insert, or_, select, tuple_
+from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from app.audit.actor import current_actor
@@ -79,7 +79,7 @@ class Part:
     """Deletes what refers to the rows with these ids."""
 
     def chunk(self, transaction: Transaction, size: int) -> int:
-        """Deletes the next rows; returns their number."""
+        """Deletes the next rows; returns their number, including those that purging has deleted meanwhile."""
         key = table_of(self.model).primary_key.columns.values()
         rows = transaction.execute(select(*key).where(self.scope).order_by(*self.order).limit(size)).all()
         if not rows:
@@ -91,8 +91,8 @@ class Part:
             chosen = and_(in_json(key[0], ids), between_ids(key[0], ids))
         else:
             chosen = tuple_(*key).in_([tuple(row) for row in rows])
-        deleted: CursorResult[Any] = transaction.connection().execute(delete(self.model).where(self.scope, chosen))
-        return deleted.rowcount
+        transaction.connection().execute(delete(self.model).where(self.scope, chosen))
+        return len(rows)
 
     def is_there(self, session: Session) -> bool:
         """Whether there are any."""

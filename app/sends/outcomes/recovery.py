@@ -153,11 +153,17 @@ def _replay(services: Services, worker: str, recorded: Iterable[AttemptResult]) 
     rules = RetryRules.of(services.settings)
     results = iter(recorded)
     while batch := list(itertools.islice(results, BATCH_SIZE)):
-        written = write_bisecting(services.database, worker, batch, rules)
-        is_complete = is_complete and not written.left
-        if written.number:
-            LEASES_RECOVERED.labels("recipients").inc(written.number)
-            logger.warning("recovered the results of a dead worker", extra={"recipients": written.number})
+        recovered = 0
+        while batch:
+            written = write_bisecting(services.database, worker, batch, rules)
+            recovered += written.number
+            if written.left and not written.number:
+                is_complete = False
+                break
+            batch = written.left  # those that were not tried come first
+        if recovered:
+            LEASES_RECOVERED.labels("recipients").inc(recovered)
+            logger.warning("recovered the results of a dead worker", extra={"recipients": recovered})
     return is_complete
 
 

@@ -140,6 +140,17 @@ def test_messages_of_a_lost_host_wait_for_its_mirrored_results_as_long_as_rows_a
     assert rows.states([sent, begun]) == ["delivered", "queued"]
 
 
+def test_all_other_results_of_a_lost_host_are_written_at_once(rows: Rows, worker: Services) -> None:
+    """More rows are locked than bisecting waits for in one pass."""
+    name = unique("elsewhere")
+    ids = claim_rows(worker, rows, name, 40)
+    mirror_results(worker, name, *map(attempt_result, ids))
+    rows.change(ids, lease_time=now() - MIRROR_PATIENCE - timedelta(seconds=1))
+    with locked(worker, Recipient.id, ids[::2]):
+        recover_expired_leases(worker)
+        assert rows.states(ids) == ["sending", "delivered"] * 20
+
+
 def test_bisecting_ends_after_some_waits_and_goes_on_with_what_was_not_tried(rows: Rows, worker: Services) -> None:
     """Every second row is locked, so that not all can be found at once."""
     rows.add_send(addresses(40))
